@@ -1,0 +1,1 @@
+//! Control socket, endpoints, metrics (DESIGN §11, §15).

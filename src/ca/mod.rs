@@ -1,0 +1,1 @@
+//! The certificate authority that sandboxes trust, and a leaf for each name.

@@ -1,0 +1,1 @@
+//! Configuration: files to one immutable snapshot (DESIGN §15).

@@ -1,0 +1,1 @@
+//! Credentials: sealed, obtained, and bound to a request (DESIGN §13).

@@ -1,0 +1,1 @@
+//! Services: one upstream each, described by a manifest (DESIGN §7).

@@ -1,0 +1,1 @@
+//! The store: what must survive (DESIGN §15).

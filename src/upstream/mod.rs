@@ -1,0 +1,1 @@
+//! Upstreams: resolve, check the address, dial, verify, pool.

@@ -1,0 +1,1 @@
+//! Bodies: what the bytes of a request mean (DESIGN §5).
