@@ -12,6 +12,7 @@ mod pattern;
 mod reason;
 mod secret;
 mod size;
+pub mod strict_toml;
 
 pub use authority::{Authority, AuthorityError, Host, Scheme};
 pub use duration::{DurationError, format_duration, parse_duration};
