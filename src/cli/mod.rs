@@ -1,1 +1,4 @@
 //! The command line (DESIGN §18).
+
+pub mod demo;
+pub mod origin;

@@ -1,0 +1,3 @@
+//! `kleis demo`: the whole thing in a minute, on loopback, with no account.
+
+pub mod github;
