@@ -1,0 +1,146 @@
+//! How a client is told no: the one table of reason code → status → text (DESIGN §17).
+//!
+//! Two texts, two readers: the client learns what it may do about it, the audit learns the cause. An
+//! error's own text is a cause and never reaches a client (R125, R130): it may hold an address, a
+//! header, a secret.
+
+use http::StatusCode;
+
+use crate::policy::Denial;
+use crate::words::Reason;
+
+/// Where a refusal is spoken: one reason has different statuses for different ears.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// At the hop: the answer to a `CONNECT` or to an absolute-form request.
+    Hop,
+    /// Inside a tunnel, where a 407 makes git give up and a 401 makes SDKs log in again.
+    Inside,
+    /// In base-URL mode: the client believes that we are the service.
+    BaseUrl,
+    /// At one of our own endpoints.
+    Endpoint,
+}
+
+/// A request that is not made, and why.
+#[derive(Debug, Clone)]
+pub struct Refusal {
+    /// The code.
+    pub reason: Reason,
+    /// What the client is told behind the table's text, if there is more to say. Made by us of words
+    /// of ours and of the policy's; never of a header, a query, an address or an error's text.
+    pub message: Option<String>,
+    /// What the audit and the log are told. May name addresses; never holds a secret.
+    pub cause: Option<String>,
+    /// The denial, when policy refused.
+    pub denial: Option<Box<Denial>>,
+}
+
+impl Refusal {
+    /// The table's text alone.
+    pub fn new(reason: Reason) -> Refusal {
+        Refusal { reason, message: None, cause: None, denial: None }
+    }
+
+    /// Tells the client more.
+    pub fn say(mut self, message: impl Into<String>) -> Refusal {
+        self.message = Some(message.into());
+        self
+    }
+
+    /// Tells the audit more.
+    pub fn because(mut self, cause: impl ToString) -> Refusal {
+        self.cause = Some(cause.to_string());
+        self
+    }
+}
+
+impl From<Reason> for Refusal {
+    fn from(reason: Reason) -> Refusal {
+        Refusal::new(reason)
+    }
+}
+
+impl From<Denial> for Refusal {
+    fn from(denial: Denial) -> Refusal {
+        Refusal {
+            reason: denial.reason,
+            message: Some(denial.message.clone()),
+            cause: denial.closest.clone(),
+            denial: Some(Box::new(denial)),
+        }
+    }
+}
+
+/// THE table. A reason that is new has no row until somebody writes one: there is no `_` arm.
+fn row(reason: Reason, place: Place) -> (StatusCode, &'static str) {
+    use StatusCode as S;
+    let identity = match place {
+        Place::Hop => S::PROXY_AUTHENTICATION_REQUIRED,
+        Place::Inside => S::FORBIDDEN,
+        Place::BaseUrl | Place::Endpoint => S::UNAUTHORIZED,
+    };
+    let ended = match place {
+        Place::Hop | Place::Inside => S::FORBIDDEN,
+        Place::BaseUrl | Place::Endpoint => S::UNAUTHORIZED,
+    };
+    match reason {
+        Reason::TokenMissing => {
+            (identity, "this proxy needs a token: put it into the proxy URL, as http://kleis:TOKEN@host:port")
+        }
+        Reason::TokenInvalid => (identity, "the token is not one of this proxy's"),
+        Reason::TokenExpired => (ended, "the token has expired"),
+        Reason::TokenRevoked => (ended, "the token has been revoked"),
+        Reason::HostUnclaimed => {
+            (S::FORBIDDEN, "no service of this proxy claims that host, and it is not passed through")
+        }
+        Reason::ModeUnsupported => (S::FORBIDDEN, "this host can't be reached that way"),
+        Reason::AuthorityMismatch => {
+            (S::MISDIRECTED_REQUEST, "the request names another host than the connection was opened for")
+        }
+        Reason::AddressForbidden => (S::FORBIDDEN, "the host's address is in a range that this proxy does not dial"),
+        Reason::Loop => (S::LOOP_DETECTED, "the request leads back to this proxy"),
+        Reason::Malformed => (S::BAD_REQUEST, "the request is malformed"),
+        Reason::AmbiguousPath => (S::BAD_REQUEST, "the path can be read in more than one way"),
+        Reason::AmbiguousFraming => (S::BAD_REQUEST, "the length of the body can be read in more than one way"),
+        Reason::ExpectationFailed => (S::EXPECTATION_FAILED, "only `Expect: 100-continue` is understood"),
+        Reason::HeadTooLarge => (S::REQUEST_HEADER_FIELDS_TOO_LARGE, "the request's head is too large"),
+        Reason::PolicyDenied => (S::FORBIDDEN, "the policy does not allow this request"),
+        Reason::NoGrantForService => (S::FORBIDDEN, "the token holds no grant for this service"),
+        Reason::Narrowed => (S::FORBIDDEN, "the token was narrowed and does not allow this request"),
+        Reason::PolicyTooExpensive => (S::FORBIDDEN, "deciding this request takes more work than is allowed"),
+        Reason::PolicyError => (S::FORBIDDEN, "the policy could not be evaluated for this request"),
+        Reason::TokenUnsupported => (S::FORBIDDEN, "the token uses a feature that this proxy does not evaluate"),
+        Reason::CleartextCredential => (S::FORBIDDEN, "a credential is not spent on clear text: use https"),
+        Reason::BodyUnreadable => (S::FORBIDDEN, "the request's body can't be read, and the decision needs it"),
+        Reason::BodyTooLargeToJudge => {
+            (S::PAYLOAD_TOO_LARGE, "the request's body is larger than what may be read to judge it")
+        }
+        Reason::CredentialMissing => (S::FORBIDDEN, "no credential is installed for this"),
+        Reason::CredentialNeedsLogin => (S::FORBIDDEN, "the credential has to be renewed by its owner"),
+        Reason::CredentialUnavailable => (S::SERVICE_UNAVAILABLE, "the credential can't be obtained at the moment"),
+        Reason::UpstreamUnreachable => (S::BAD_GATEWAY, "the upstream can't be reached"),
+        Reason::UpstreamTls => (S::BAD_GATEWAY, "the upstream's certificate could not be verified"),
+        Reason::UpstreamTimeout => (S::GATEWAY_TIMEOUT, "the upstream did not answer in time"),
+        Reason::UpstreamProtocol => (S::BAD_GATEWAY, "the upstream's answer is no valid HTTP"),
+        Reason::Overloaded => (S::SERVICE_UNAVAILABLE, "the proxy is at its limit"),
+        Reason::ShuttingDown => (S::SERVICE_UNAVAILABLE, "the proxy is shutting down"),
+        Reason::AuditUnavailable => (S::SERVICE_UNAVAILABLE, "the request can't be recorded, so it is not made"),
+    }
+}
+
+impl Refusal {
+    /// The status, for that ear.
+    pub fn status(&self, place: Place) -> StatusCode {
+        row(self.reason, place).0
+    }
+
+    /// One line: the table's text, and what there is to say beyond it.
+    pub fn text(&self, place: Place) -> String {
+        let text = row(self.reason, place).1;
+        match &self.message {
+            Some(message) => format!("{text}: {message}"),
+            None => text.to_owned(),
+        }
+    }
+}
