@@ -1,4 +1,6 @@
 //! The command line (DESIGN §18).
 
 pub mod demo;
+pub mod input;
 pub mod origin;
+pub mod terminal;
