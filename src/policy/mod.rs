@@ -3,7 +3,15 @@
 //! Layer 1, pure: a decision is a function of a compiled program, the facts of a request and the time.
 
 mod decision;
+mod limits;
+mod program;
+mod rulebook;
+mod situation;
 
 pub use decision::{
     Candidate, CredentialChoice, DecidedItem, Decision, Denial, FailedCheck, Narrowing, Origin, Permit, Watch,
 };
+pub use limits::Limits;
+pub use program::{Program, admit, compile, compile_endpoint, compile_passthrough, decide};
+pub use rulebook::Rulebook;
+pub use situation::{Accounts, Situation};
