@@ -313,9 +313,19 @@ impl<'s> Value<'s> {
     /// Complains about a byte of this string value: exact for text that stands in the file as it is (any
     /// `'''` literal), the value's beginning where escapes were read.
     pub fn complain_within(&self, offset: usize, message: impl Into<String>) {
+        self.source.complain(self.offset_within(offset), message);
+    }
+
+    /// Line and column of a byte of this string value, as exact as [`Value::complain_within`] is.
+    pub fn place_within(&self, offset: usize) -> (u32, u32) {
+        let at = FileErrors::at("", self.source.text, self.offset_within(offset), "").0.pop();
+        at.map_or((1, 1), |at| (at.line.unwrap_or(1), at.column.unwrap_or(1)))
+    }
+
+    fn offset_within(&self, offset: usize) -> usize {
         let raw = self.source.text.get(self.span.clone()).unwrap_or("");
         let inside = self.value.as_str().filter(|text| !text.is_empty()).and_then(|text| raw.find(text));
-        self.source.complain(self.span.start + inside.map_or(0, |start| start + offset), message);
+        self.span.start + inside.map_or(0, |start| start + offset)
     }
 
     /// Takes over complaints that were made about this string value alone, with places relative to it.
@@ -397,7 +407,7 @@ mod tests {
             value.complain_all(FileErrors::at("", value.string()?, 2, "there"));
             Some(())
         });
-        assert_eq!(text, "f.toml:3:3: here\nf.toml:2:2: there");
+        assert_eq!(text, "f.toml:2:2: there\nf.toml:3:3: here");
     }
 
     #[test]
