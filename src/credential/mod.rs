@@ -1,1 +1,18 @@
 //! Credentials: sealed, obtained, and bound to a request (DESIGN §13).
+//!
+//! Layer 2. A [`Seal`] keeps secrets unreadable in the store and ties each to the hosts it may go to; the
+//! [`Vault`] turns a credential's name into a live secret, asking its provider when it has to; `bind`
+//! consumes a `Permit` and attaches the secret to the judged request, as the last thing that
+//! happens to it.
+
+mod exchange;
+mod key_file;
+mod live;
+mod seal;
+mod vault;
+
+pub use exchange::{Exchange, ExchangeBounds, ExchangeError};
+pub use key_file::{KeyFileError, make_key, read_key};
+pub use live::{CredentialError, Declared, Failure, Installed, Kind, Live, Source, State};
+pub use seal::{Label, Seal, SealError, SealKeyId, Sealed};
+pub use vault::Vault;
