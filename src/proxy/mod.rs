@@ -4,7 +4,11 @@
 //! Whatever the way in, what comes out of interception is one [`Arrival`], and from there on there is
 //! one pipeline.
 
+pub mod forward;
 pub mod refuse;
+pub mod relay;
+pub mod tunnel;
+pub mod upgrade;
 
 use std::net::IpAddr;
 use std::sync::Arc;

@@ -35,10 +35,12 @@ impl AddressRules {
             IpAddr::V4(v4) => what_v4(v4),
             IpAddr::V6(v6) => match embedded(v6) {
                 // a range given for IPv4 opens its mapped spelling too, which is the same socket
-                Some(v4) if v6.to_ipv4_mapped().is_some() => return self.check(IpAddr::V4(v4)).map_err(|mut f| {
-                    f.address = address;
-                    f
-                }),
+                Some(v4) if v6.to_ipv4_mapped().is_some() => {
+                    return self.check(IpAddr::V4(v4)).map_err(|mut f| {
+                        f.address = address;
+                        f
+                    });
+                }
                 Some(v4) => what_v6(v6).or_else(|| what_v4(v4)),
                 None => what_v6(v6),
             },
