@@ -6,10 +6,21 @@
 
 mod demand;
 mod fact;
+mod overriding;
+mod path;
+pub(crate) mod percent;
+mod query;
 mod request;
+mod standard;
 mod term;
+mod tree;
 
 pub use demand::Demand;
 pub use fact::{Fact, Item, RequestFacts};
+pub use overriding::{MethodOverride, method_override};
+pub use path::{Path, PathError};
+pub use query::{Query, QueryError};
 pub use request::{Body, RequestView};
+pub use standard::{Hidden, STANDARD_PREDICATES, standard, visible};
 pub use term::{Key, Term};
+pub use tree::{body_nodes, body_shapes, count_nodes, lookup};
