@@ -19,6 +19,9 @@ pub enum Source {
     File(PathBuf),
     /// `env:NAME`
     Env(String),
+    /// Something else, which may well be the secret itself. It is dropped here and refused when it is
+    /// to be read: an error of the argument parser would print it.
+    Argument,
 }
 
 /// Why nothing could be read. Texts never hold what was read.
@@ -47,9 +50,9 @@ pub enum InputError {
 }
 
 impl FromStr for Source {
-    type Err = InputError;
+    type Err = std::convert::Infallible;
 
-    fn from_str(text: &str) -> Result<Source, InputError> {
+    fn from_str(text: &str) -> Result<Source, Self::Err> {
         if text == "-" {
             Ok(Source::Stdin)
         } else if let Some(path) = text.strip_prefix('@').filter(|path| !path.is_empty()) {
@@ -57,7 +60,7 @@ impl FromStr for Source {
         } else if let Some(name) = text.strip_prefix("env:").filter(|name| !name.is_empty()) {
             Ok(Source::Env(name.to_owned()))
         } else {
-            Err(InputError::NotASource)
+            Ok(Source::Argument)
         }
     }
 }
@@ -69,6 +72,7 @@ impl Source {
         let unreadable = |error| InputError::Unreadable { what: what.clone(), error };
         let mut bytes = Vec::new();
         match self {
+            Source::Argument => return Err(InputError::NotASource),
             Source::Stdin => std::io::stdin().lock().take(MAX + 1).read_to_end(&mut bytes).map_err(unreadable)?,
             Source::File(path) => {
                 let file = std::fs::File::open(path).map_err(unreadable)?;
@@ -99,6 +103,7 @@ impl std::fmt::Display for Source {
             Source::Stdin => f.write_str("standard input"),
             Source::File(path) => write!(f, "`{}`", path.display()),
             Source::Env(name) => write!(f, "the variable `{name}`"),
+            Source::Argument => f.write_str("an argument"),
         }
     }
 }
@@ -109,7 +114,7 @@ mod tests {
 
     #[test]
     fn a_secret_given_as_an_argument_is_refused_and_not_repeated() {
-        let error = Source::from_str("ghp_0123456789").unwrap_err().to_string();
+        let error = Source::from_str("ghp_0123456789").unwrap().read().unwrap_err().to_string();
         assert!(!error.contains("ghp_"), "{error}");
     }
 

@@ -1,5 +1,6 @@
 //! The command line (DESIGN §18).
 
+pub mod args;
 pub mod demo;
 pub mod input;
 pub mod origin;
