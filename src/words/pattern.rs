@@ -9,7 +9,8 @@ use super::authority::{Authority, Host};
 ///
 /// `*.example.com` is any name below `example.com`, not the apex. `*` is any host. Without a port the
 /// pattern means 443 only (R17: a bare host that matched every port gave credentials to whoever bound one).
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct HostPattern {
     host: HostPart,
     port: u16,
@@ -29,6 +30,19 @@ enum HostPart {
 pub struct PatternError {
     /// What was given.
     pub given: String,
+}
+
+impl TryFrom<String> for HostPattern {
+    type Error = PatternError;
+    fn try_from(text: String) -> Result<Self, PatternError> {
+        HostPattern::parse(&text)
+    }
+}
+
+impl From<HostPattern> for String {
+    fn from(pattern: HostPattern) -> String {
+        pattern.to_string()
+    }
 }
 
 impl HostPattern {
