@@ -319,7 +319,7 @@ pub struct Check {
     #[arg(short = 'd', long = "data", value_name = "BODY|@FILE")]
     pub body: Option<String>,
     /// Print all facts of the request
-    #[arg(long)]
+    #[arg(long = "facts")]
     pub show_facts: bool,
     /// Print how the decision came about
     #[arg(long)]

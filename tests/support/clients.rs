@@ -31,8 +31,13 @@ pub fn sandboxed(world: &World, program: &Path, token: &str, home: &Path) -> Com
         command.env(name, &proxy);
     }
     for name in [
-        "SSL_CERT_FILE", "CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "GIT_SSL_CAINFO", "NODE_EXTRA_CA_CERTS",
-        "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH", "CARGO_HTTP_CAINFO",
+        "SSL_CERT_FILE",
+        "CURL_CA_BUNDLE",
+        "REQUESTS_CA_BUNDLE",
+        "GIT_SSL_CAINFO",
+        "NODE_EXTRA_CA_CERTS",
+        "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH",
+        "CARGO_HTTP_CAINFO",
     ] {
         command.env(name, &ca);
     }

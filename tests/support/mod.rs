@@ -3,9 +3,18 @@
 //! The names are those of the reported cases: `api.good.test` has the credential GOOD,
 //! `api.other.test` has OTHER, `plain.good.test` and `internal.good.test` are plain, `store.test` is signed
 //! storage, `evil.test` has no credential. Everything listens on 127.0.0.1.
-#![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::string_slice, reason = "tests may panic")]
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    reason = "tests may panic"
+)]
 
 pub mod clients;
+pub mod github;
 pub mod raw;
 
 use std::io::{BufRead, BufReader, Write};
@@ -25,13 +34,24 @@ pub const DUMMY: &str = "DUMMY-placeholder-0001";
 
 /// Names that the origin plays.
 pub const NAMES: &[&str] = &[
-    "api.good.test", "api.other.test", "plain.good.test", "internal.good.test", "store.test", "evil.test", "github.com",
-    "api.github.com", "uploads.github.com", "codeload.github.com", "raw.githubusercontent.com",
+    "api.good.test",
+    "api.other.test",
+    "plain.good.test",
+    "internal.good.test",
+    "store.test",
+    "evil.test",
+    "github.com",
+    "api.github.com",
+    "uploads.github.com",
+    "codeload.github.com",
+    "raw.githubusercontent.com",
 ];
 
 /// Services for the names above, beside the shipped ones.
 const SERVICES: &[(&str, &str)] = &[
-    ("good", r#"
+    (
+        "good",
+        r#"
 name = "good"
 about = "the test's API"
 hosts = ["api.good.test"]
@@ -60,8 +80,11 @@ operations = ["read"]
 [verbs.write]
 about = "write"
 operations = ["write"]
-"#),
-    ("other", r#"
+"#,
+    ),
+    (
+        "other",
+        r#"
 name = "other"
 about = "another API"
 hosts = ["api.other.test"]
@@ -76,8 +99,11 @@ template = "Bearer {{secret}}"
 [[route]]
 match = "GET api.other.test /{rest*}"
 emit = ['operation("read")']
-"#),
-    ("internal", r#"
+"#,
+    ),
+    (
+        "internal",
+        r#"
 name = "internal"
 about = "claimed, no credential, read only; also in clear text"
 hosts = ["internal.good.test", "internal.good.test:80", "plain.good.test:80", "plain.good.test"]
@@ -91,12 +117,15 @@ emit = ['operation("write")']
 [[route]]
 match = "GET plain.good.test /{rest*}"
 emit = ['operation("read")']
-"#),
+"#,
+    ),
 ];
 
 /// Grants that go with them.
 const GRANTS: &[(&str, &str)] = &[
-    ("good", r#"
+    (
+        "good",
+        r#"
 name = "good"
 service = "good"
 credential = "good/main"
@@ -104,31 +133,41 @@ datalog = '''
 allow if grant("good"), operation("read");
 allow if grant("good"), operation("write");
 '''
-"#),
-    ("good-read", r#"
+"#,
+    ),
+    (
+        "good-read",
+        r#"
 name = "good-read"
 service = "good"
 credential = "good/main"
 datalog = '''
 allow if grant("good-read"), operation("read");
 '''
-"#),
-    ("other", r#"
+"#,
+    ),
+    (
+        "other",
+        r#"
 name = "other"
 service = "other"
 credential = "other/main"
 datalog = '''
 allow if grant("other"), operation("read");
 '''
-"#),
-    ("internal", r#"
+"#,
+    ),
+    (
+        "internal",
+        r#"
 name = "internal"
 service = "internal"
 anonymous = true
 datalog = '''
 allow if grant("internal"), operation("read");
 '''
-"#),
+"#,
+    ),
 ];
 
 /// How a world differs from the usual one.
@@ -169,7 +208,12 @@ impl World {
     /// A world with differences.
     pub async fn with(options: Options) -> World {
         let play = options.play.clone().unwrap_or_else(|| {
-            Arc::new(|request| Box::pin(async move { drop(request); answer(200, "application/json", r#"{"ok":true}"#) }))
+            Arc::new(|request| {
+                Box::pin(async move {
+                    drop(request);
+                    answer(200, "application/json", r#"{"ok":true}"#)
+                })
+            })
         });
         let origin = Origin::start(NAMES, play).await.unwrap();
         let plain = raw::Recorder::start("HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nplain").await;
@@ -257,7 +301,11 @@ impl World {
         for seen in self.origin.seen() {
             let all = format!("{:?} {}", seen.headers, seen.target);
             assert!(!all.contains(GOOD) || seen.authority.starts_with("api.good.test"), "GOOD at {}", seen.authority);
-            assert!(!all.contains(OTHER) || seen.authority.starts_with("api.other.test"), "OTHER at {}", seen.authority);
+            assert!(
+                !all.contains(OTHER) || seen.authority.starts_with("api.other.test"),
+                "OTHER at {}",
+                seen.authority
+            );
         }
         assert!(!self.plain.text().contains(GOOD), "GOOD in clear text");
     }
@@ -321,8 +369,7 @@ pub fn write(home: &Path, path: &str, content: &str) {
     use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
     let path = home.join(path);
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path.parent().unwrap()).unwrap();
-    let mut file =
-        std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path).unwrap();
+    let mut file = std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path).unwrap();
     file.write_all(content.as_bytes()).unwrap();
 }
 

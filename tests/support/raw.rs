@@ -115,7 +115,12 @@ pub async fn connect(proxy: SocketAddr, target: &str, token: &str) -> Result<Tcp
 }
 
 /// TLS over a tunnel, trusting the CA in `ca_file`.
-pub async fn tls<S>(stream: S, ca_file: &std::path::Path, sni: &str, alpn: &[&str]) -> std::io::Result<tokio_rustls::client::TlsStream<S>>
+pub async fn tls<S>(
+    stream: S,
+    ca_file: &std::path::Path,
+    sni: &str,
+    alpn: &[&str],
+) -> std::io::Result<tokio_rustls::client::TlsStream<S>>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
