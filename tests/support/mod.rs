@@ -15,6 +15,7 @@
 
 pub mod clients;
 pub mod github;
+pub mod play;
 pub mod raw;
 
 use std::io::{BufRead, BufReader, Write};
