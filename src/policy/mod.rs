@@ -2,16 +2,21 @@
 //!
 //! Layer 1, pure: a decision is a function of a compiled program, the facts of a request and the time.
 
+pub mod allow;
 mod decision;
+pub mod grant;
 mod limits;
 mod program;
 mod rulebook;
 mod situation;
+pub mod spec;
 
 pub use decision::{
     Candidate, CredentialChoice, DecidedItem, Decision, Denial, FailedCheck, Narrowing, Origin, Permit, Watch,
 };
+pub use grant::Grant;
 pub use limits::Limits;
 pub use program::{Program, admit, compile, compile_endpoint, compile_passthrough, decide};
 pub use rulebook::Rulebook;
 pub use situation::{Accounts, Situation};
+pub use spec::Spec;

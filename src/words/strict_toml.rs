@@ -29,7 +29,7 @@ use std::time::Duration;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::{FileErrors, nearest, parse_duration, parse_size};
+use super::{FileError, FileErrors, nearest, parse_duration, parse_size};
 
 /// Reads `text` as a table with these keys. `file` is only named in errors.
 pub fn read<T>(
@@ -326,6 +326,17 @@ impl<'s> Value<'s> {
         let raw = self.source.text.get(self.span.clone()).unwrap_or("");
         let inside = self.value.as_str().filter(|text| !text.is_empty()).and_then(|text| raw.find(text));
         self.span.start + inside.map_or(0, |start| start + offset)
+    }
+
+    /// Complains about a place of the file that was learned from [`Value::place_within`].
+    pub fn complain_at(&self, line: u32, column: u32, message: impl Into<String>) {
+        let error = FileError {
+            file: self.source.file.to_owned(),
+            line: Some(line),
+            column: Some(column),
+            message: message.into(),
+        };
+        self.source.errors.borrow_mut().0.push(error);
     }
 
     /// Takes over complaints that were made about this string value alone, with places relative to it.

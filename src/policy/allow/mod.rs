@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use crate::words::ServiceName;
 
-pub use pattern::{Pattern, joined};
+pub use pattern::{GlobError, Pattern, joined};
 pub use resolve::{ResolvedCondition, ResolvedItem, ResolvedLine};
 pub use satisfy::{ItemView, satisfied};
 

@@ -100,7 +100,9 @@ impl<'t> Reader<'t> {
         // An account has the shape of a service's name; `CredentialName` checks the same.
         let account = match account {
             Some(account) if ServiceName::parse(account).is_err() => {
-                return Err(self.wrong(format!("`{account}` is not an account: use the half of a credential's name behind the slash")));
+                return Err(self.wrong(format!(
+                    "`{account}` is not an account: use the half of a credential's name behind the slash"
+                )));
             }
             account => account.map(Arc::from),
         };
@@ -119,7 +121,8 @@ impl<'t> Reader<'t> {
         if self.take("all") {
             return if self.take("except") { self.list(Self::verb).map(Clause::AllExcept) } else { Ok(Clause::All) };
         }
-        let given = self.peek().map_or_else(|| "nothing follows the colon".to_owned(), |word| format!("`{word}` is no clause"));
+        let given =
+            self.peek().map_or_else(|| "nothing follows the colon".to_owned(), |word| format!("`{word}` is no clause"));
         Err(self.wrong(format!("{given}: use `all`, `all except …`, `only …` or `none`")))
     }
 

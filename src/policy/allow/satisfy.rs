@@ -1,0 +1,64 @@
+//! Whether an item satisfies a line: evaluated here, never by generated datalog.
+
+use super::joined;
+use super::resolve::{Operation, ResolvedCondition, ResolvedItem, ResolvedLine, Rule};
+use crate::facts::Term;
+
+/// What a line sees of an item.
+///
+/// INVARIANT 6: only facts of the authorizer belong here (the request's, the item's, and what the
+/// manifest derives from them). A fact that a token's block states must not be among them, or whoever
+/// appends a block could satisfy a `where` with a value of their own.
+pub trait ItemView {
+    /// The item's operation.
+    fn operation(&self) -> Option<&str>;
+
+    /// Hands over the terms of each fact of the predicate, the item's own and the shared ones.
+    fn each(&self, predicate: &str, visit: &mut dyn FnMut(&[Term]));
+}
+
+/// Whether the line allows the item. An item without an operation satisfies nothing.
+pub fn satisfied(line: &ResolvedLine, item: &dyn ItemView) -> bool {
+    let Some(operation) = item.operation() else {
+        return false;
+    };
+    let one_of = |operations: &[Operation]| operations.iter().any(|wanted| is_operation(wanted, operation, item));
+    match &line.rule {
+        Rule::All => true,
+        Rule::Nothing => false,
+        Rule::Except { verbs, except } => one_of(verbs) && !one_of(except),
+        Rule::Only(items) => {
+            items.iter().any(|allowed| one_of(&allowed.operations) && conditions_hold(allowed, operation, item))
+        }
+    }
+}
+
+fn is_operation(wanted: &Operation, operation: &str, item: &dyn ItemView) -> bool {
+    if wanted.name.as_ref() != operation {
+        return false;
+    }
+    let Some(with) = &wanted.with else {
+        return true;
+    };
+    let mut found = false;
+    item.each(&with.predicate, &mut |terms| found |= terms == with.terms.as_slice());
+    found
+}
+
+fn conditions_hold(allowed: &ResolvedItem, operation: &str, item: &dyn ItemView) -> bool {
+    let concerns = |condition: &&ResolvedCondition| {
+        condition.operations.is_empty() || condition.operations.iter().any(|name| name.as_ref() == operation)
+    };
+    allowed.conditions.iter().filter(concerns).all(|condition| condition_holds(condition, item))
+}
+
+/// At least one value, and every value matches: a push that also writes a second ref is not covered by a
+/// line about the first.
+fn condition_holds(condition: &ResolvedCondition, item: &dyn ItemView) -> bool {
+    let (mut some, mut all) = (false, true);
+    item.each(&condition.predicate, &mut |terms| {
+        some = true;
+        all &= joined(terms).is_some_and(|value| condition.patterns.iter().any(|pattern| pattern.matches(&value)));
+    });
+    some && all
+}
