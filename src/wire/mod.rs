@@ -36,6 +36,9 @@ pub enum Decoded {
     NeedMore,
     /// A readable body with more nodes than allowed: `body_truncated(true)`.
     Truncated,
+    /// More bytes than may be read for judging, before or behind a `Content-Encoding`:
+    /// `body_too_large_to_judge`, 413, before any contact with the upstream (R100).
+    TooLarge,
     /// Unreadable: `body_undecodable(true)`. What was wrong, without repeating the body.
     Failed(String),
 }
