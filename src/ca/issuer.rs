@@ -3,11 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use rcgen::{
-    BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, KeyPair, KeyUsagePurpose, SerialNumber,
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, KeyIdMethod, KeyPair, KeyUsagePurpose,
+    SerialNumber,
 };
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
 use time::{Duration, OffsetDateTime};
 use x509_parser::certificate::X509Certificate;
+use x509_parser::extensions::ParsedExtension;
 
 use super::pem::push_certificate;
 use crate::credential::{KeyFileError, make_key, read_key};
@@ -85,6 +87,8 @@ pub enum CaError {
 /// The key that signs, its certificate, and those above it.
 pub(super) struct Issuer {
     pub(super) signer: rcgen::Issuer<'static, KeyPair>,
+    /// The issuer's name as DER.
+    pub(super) name: Vec<u8>,
     /// What is sent behind a leaf: nothing if the issuer is itself the root that clients trust.
     pub(super) intermediates: Vec<CertificateDer<'static>>,
     pub(super) not_before: OffsetDateTime,
@@ -179,14 +183,15 @@ fn from_pem(
     let der_of = |certificate: &X509Certificate<'_>| CertificateDer::from(certificate.as_raw().to_vec());
     let certificates: Vec<_> = path.iter().map(|certificate| der_of(certificate)).collect();
     let intermediates = path.iter().filter(|certificate| !is_root(certificate)).map(|c| der_of(c)).collect();
-    if !has_key_id(chosen) {
+    if key_id(chosen).is_none() {
         tracing::warn!("the CA has no subject key identifier: strict clients (Python 3.13) will refuse its leaves");
     }
     let validity = chosen.validity();
     // A leaf must not outlive anything above it.
     let not_after = path.iter().map(|c| c.validity().not_after.to_datetime()).min().unwrap_or(now);
-    let signer = rcgen::Issuer::from_ca_cert_der(&der_of(chosen), key).map_err(crypto)?;
-    Ok(Issuer { signer, intermediates, not_before: validity.not_before.to_datetime(), not_after, certificates })
+    let signer = signer(chosen, key);
+    let name = chosen.subject().as_raw().to_vec();
+    Ok(Issuer { signer, name, intermediates, not_before: validity.not_before.to_datetime(), not_after, certificates })
 }
 
 fn parse<'a>(der: &'a CertificateDer<'static>) -> Option<X509Certificate<'a>> {
@@ -231,9 +236,26 @@ fn is_root(certificate: &X509Certificate<'_>) -> bool {
     certificate.subject().as_raw() == certificate.issuer().as_raw()
 }
 
-fn has_key_id(certificate: &X509Certificate<'_>) -> bool {
-    use x509_parser::extensions::ParsedExtension::SubjectKeyIdentifier;
-    certificate.iter_extensions().any(|extension| matches!(extension.parsed_extension(), SubjectKeyIdentifier(_)))
+fn key_id(certificate: &X509Certificate<'_>) -> Option<Vec<u8>> {
+    certificate.iter_extensions().find_map(|extension| match extension.parsed_extension() {
+        ParsedExtension::SubjectKeyIdentifier(id) => Some(id.0.to_vec()),
+        _ => None,
+    })
+}
+
+/// What signs leaves. Its name may come out differently ([`super::rename`]); its key identifier is the one
+/// in the certificate.
+fn signer(certificate: &X509Certificate<'_>, key: KeyPair) -> rcgen::Issuer<'static, KeyPair> {
+    let mut params = CertificateParams::default();
+    params.distinguished_name = DistinguishedName::new();
+    for attribute in certificate.subject().iter_attributes() {
+        let (Some(kind), Ok(value)) = (attribute.attr_type().iter(), attribute.as_str()) else { continue };
+        params.distinguished_name.push(DnType::from_oid(&kind.collect::<Vec<_>>()), value);
+    }
+    if let Some(id) = key_id(certificate) {
+        params.key_identifier_method = KeyIdMethod::PreSpecified(id);
+    }
+    rcgen::Issuer::new(params, key)
 }
 
 /// From the issuing certificate upwards, as far as the file goes; each at most once.

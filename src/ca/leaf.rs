@@ -13,13 +13,14 @@ use rustls::sign::{CertifiedKey, SigningKey, SingleCertAndKey};
 use time::{Duration, OffsetDateTime};
 
 use super::issuer::{CaError, Issuer, random_serial};
+use super::rename::with_issuer;
 use crate::words::Host;
 
 /// Sandboxes are paused and wake up with yesterday's clock.
-const BACKDATED: Duration = Duration::hours(6);
+pub(super) const BACKDATED: Duration = Duration::hours(6);
 /// Long enough that a client which was told a time too early still accepts it, far below the 825 days
 /// that Apple's platforms allow.
-const LIFE: Duration = Duration::days(7);
+pub(super) const LIFE: Duration = Duration::days(7);
 
 /// Why there is no leaf.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -40,6 +41,8 @@ pub(super) struct Mint {
     signing_key: Arc<dyn SigningKey>,
     /// What all leaves have in common; each clones it and puts its certificate in.
     template: ServerConfig,
+    /// Whether rcgen writes the issuer's name as the issuer does.
+    renames: bool,
 }
 
 impl Mint {
@@ -49,7 +52,25 @@ impl Mint {
         let crypto = |error: rustls::Error| CaError::Crypto(error.to_string());
         let signing_key = aws_lc_rs::sign::any_supported_type(&der).map_err(crypto)?;
         let template = template().map_err(crypto)?;
-        Ok(Mint { issuer, key, signing_key, template })
+        let mut mint = Mint { issuer, key, signing_key, template, renames: false };
+        mint.renames = mint.misnames_issuer()?;
+        Ok(mint)
+    }
+
+    /// Mints a leaf for nobody and looks at the issuer's name in it.
+    fn misnames_issuer(&self) -> Result<bool, CaError> {
+        let trial = self
+            .certificate(&Host::V4([127, 0, 0, 1].into()), self.issuer.not_before, self.issuer.not_after)
+            .map_err(|error| CaError::Crypto(error.to_string()))?;
+        let (_, parsed) =
+            x509_parser::parse_x509_certificate(&trial).map_err(|error| CaError::Crypto(error.to_string()))?;
+        Ok(parsed.issuer().as_raw() != self.issuer.name)
+    }
+
+    /// How many certificates are sent behind a leaf.
+    #[cfg(test)]
+    pub(super) fn chain_behind(&self) -> usize {
+        self.issuer.intermediates.len()
     }
 
     /// A configuration whose leaf is for that host alone, and when to ask for another. One name in each
@@ -73,7 +94,7 @@ impl Mint {
         Ok((Arc::new(config), now + (not_after - now) / 2))
     }
 
-    fn certificate(
+    pub(super) fn certificate(
         &self,
         host: &Host,
         not_before: OffsetDateTime,
@@ -95,7 +116,13 @@ impl Mint {
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         params.use_authority_key_identifier_extension = true;
-        Ok(params.signed_by(&self.key, &self.issuer.signer).map_err(crypto)?.der().clone())
+        let certificate = params.signed_by(&self.key, &self.issuer.signer).map_err(crypto)?;
+        if !self.renames {
+            return Ok(certificate.der().clone());
+        }
+        with_issuer(certificate.der(), &self.issuer.name, self.issuer.signer.key())
+            .map(CertificateDer::from)
+            .ok_or_else(|| LeafError::Crypto("the issuer's name cannot be written".to_owned()))
     }
 }
 

@@ -9,6 +9,7 @@ mod bundle;
 mod issuer;
 mod leaf;
 mod pem;
+mod rename;
 
 use std::path::Path;
 use std::sync::Arc;
