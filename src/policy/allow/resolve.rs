@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{AllowLine, Pattern};
-use crate::facts::Fact;
-use crate::words::ServiceName;
+use super::{AllowError, AllowLine, Clause, Condition, OnlyItem, Pattern, Word};
+use crate::service::{Catalog, Selector, Service, Verb, VerbOperation};
+use crate::words::{ServiceName, nearest};
 
 /// A line that can be evaluated: its service, verbs and selectors exist.
 #[derive(Debug, Clone)]
@@ -18,36 +18,125 @@ pub(super) enum Rule {
     /// Any item that has an operation.
     All,
     /// Items whose operation is of some verb, and of none of these.
-    Except { verbs: Vec<Operation>, except: Vec<Operation> },
+    Except { verbs: Vec<VerbOperation>, except: Vec<VerbOperation> },
     /// Items that one of these covers.
     Only(Vec<ResolvedItem>),
     /// None.
     Nothing,
 }
 
-/// An operation of a verb, possibly only where a fact holds.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Operation {
-    pub(super) name: Arc<str>,
-    pub(super) with: Option<Fact>,
-}
-
 /// A verb under conditions.
 #[derive(Debug, Clone)]
 pub struct ResolvedItem {
     pub(super) verb: Arc<str>,
-    pub(super) operations: Vec<Operation>,
+    pub(super) operations: Vec<VerbOperation>,
     pub(super) conditions: Vec<ResolvedCondition>,
 }
 
 /// One `selector is …`.
 #[derive(Debug, Clone)]
 pub struct ResolvedCondition {
-    pub(super) selector: Arc<str>,
-    pub(super) predicate: Arc<str>,
-    /// Only these operations must satisfy it; empty: all.
-    pub(super) operations: Vec<Arc<str>>,
+    pub(super) selector: Selector,
     pub(super) patterns: Vec<Pattern>,
+}
+
+impl AllowLine {
+    /// Looks its words up. An unknown service, verb or selector is an error with the nearest known one, and
+    /// so is a condition that could not concern its verb.
+    pub fn resolve(&self, catalog: &Catalog) -> Result<ResolvedLine, AllowError> {
+        let name = self.service.word.as_str();
+        let Some(service) = catalog.get(name) else {
+            let known = catalog.iter().map(|service| service.name().as_str());
+            return Err(unknown("service", name, self.service.column, known));
+        };
+        let rule = match &self.clause {
+            Clause::All => Rule::All,
+            Clause::None => Rule::Nothing,
+            Clause::AllExcept(verbs) => Rule::Except {
+                verbs: service.verbs().iter().flat_map(Verb::operations).cloned().collect(),
+                except: verbs
+                    .iter()
+                    .map(|word| Ok(verb(service, word)?.operations().iter().cloned()))
+                    .collect::<Result<Vec<_>, AllowError>>()?
+                    .into_iter()
+                    .flatten()
+                    .collect(),
+            },
+            Clause::Only(items) => {
+                Rule::Only(items.iter().map(|item| resolve_item(service, item)).collect::<Result<_, _>>()?)
+            }
+        };
+        Ok(ResolvedLine { line: self.clone(), rule })
+    }
+}
+
+fn resolve_item(service: &Service, item: &OnlyItem) -> Result<ResolvedItem, AllowError> {
+    let verb = verb(service, &item.verb)?;
+    let conditions = item.conditions.iter().map(|condition| resolve_condition(service, verb, condition));
+    Ok(ResolvedItem {
+        verb: verb.name().clone(),
+        operations: verb.operations().to_vec(),
+        conditions: conditions.collect::<Result<_, _>>()?,
+    })
+}
+
+fn resolve_condition(service: &Service, verb: &Verb, condition: &Condition) -> Result<ResolvedCondition, AllowError> {
+    let Word { word, column } = &condition.selector;
+    let Some(selector) = service.selector(word) else {
+        return Err(unknown("selector", word, *column, service.selectors().iter().map(|one| one.name().as_ref())));
+    };
+    // `only read where ref is …` would read as a restriction and be none.
+    if !verb.operations().iter().any(|one| selector.applies_to(&one.operation)) {
+        let message = format!("`{word}` says nothing about `{}`: no operation of it has one", verb.name());
+        return Err(AllowError { message, column: *column });
+    }
+    let compile = |text: &Arc<str>| {
+        let wrong = |error: super::GlobError| AllowError { message: error.to_string(), column: *column };
+        Pattern::parse(text, selector.ignores_case()).map_err(wrong)
+    };
+    Ok(ResolvedCondition {
+        selector: selector.clone(),
+        patterns: condition.patterns.iter().map(compile).collect::<Result<_, _>>()?,
+    })
+}
+
+fn verb<'s>(service: &'s Service, word: &Word) -> Result<&'s Verb, AllowError> {
+    let known = service.verbs().iter().map(|verb| verb.name().as_ref());
+    service.verb(&word.word).ok_or_else(|| unknown("verb", &word.word, word.column, known))
+}
+
+fn unknown<'k>(what: &str, given: &str, column: u32, known: impl Iterator<Item = &'k str>) -> AllowError {
+    let known: Vec<&str> = known.collect();
+    let hint = match nearest(given, known.iter().copied()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None if known.is_empty() => format!("there is no {what}"),
+        None => format!("use one of {}", known.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")),
+    };
+    AllowError { message: format!("unknown {what} `{given}`: {hint}"), column }
+}
+
+impl ResolvedItem {
+    /// The verb.
+    pub fn verb(&self) -> &Arc<str> {
+        &self.verb
+    }
+
+    /// Its conditions.
+    pub fn conditions(&self) -> &[ResolvedCondition] {
+        &self.conditions
+    }
+}
+
+impl ResolvedCondition {
+    /// The selector.
+    pub fn selector(&self) -> &Selector {
+        &self.selector
+    }
+
+    /// The patterns, as written.
+    pub fn patterns(&self) -> impl Iterator<Item = &str> {
+        self.patterns.iter().map(Pattern::as_str)
+    }
 }
 
 impl ResolvedLine {
@@ -68,7 +157,7 @@ impl ResolvedLine {
 
     /// The predicates that evaluating the line reads.
     pub fn predicates(&self) -> Vec<&str> {
-        fn of_operations(operations: &[Operation]) -> impl Iterator<Item = &str> {
+        fn of_operations(operations: &[VerbOperation]) -> impl Iterator<Item = &str> {
             operations.iter().filter_map(|operation| Some(operation.with.as_ref()?.predicate.as_ref()))
         }
         let mut predicates: Vec<&str> = match &self.rule {
@@ -77,7 +166,7 @@ impl ResolvedLine {
             Rule::Only(items) => items
                 .iter()
                 .flat_map(|item| {
-                    let conditions = item.conditions.iter().map(|condition| condition.predicate.as_ref());
+                    let conditions = item.conditions.iter().map(|condition| condition.selector.predicate().as_ref());
                     of_operations(&item.operations).chain(conditions)
                 })
                 .collect(),

@@ -1,8 +1,9 @@
 //! Whether an item satisfies a line: evaluated here, never by generated datalog.
 
 use super::joined;
-use super::resolve::{Operation, ResolvedCondition, ResolvedItem, ResolvedLine, Rule};
+use super::resolve::{ResolvedCondition, ResolvedItem, ResolvedLine, Rule};
 use crate::facts::Term;
+use crate::service::VerbOperation;
 
 /// What a line sees of an item.
 ///
@@ -22,7 +23,7 @@ pub fn satisfied(line: &ResolvedLine, item: &dyn ItemView) -> bool {
     let Some(operation) = item.operation() else {
         return false;
     };
-    let one_of = |operations: &[Operation]| operations.iter().any(|wanted| is_operation(wanted, operation, item));
+    let one_of = |operations: &[VerbOperation]| operations.iter().any(|wanted| is_operation(wanted, operation, item));
     match &line.rule {
         Rule::All => true,
         Rule::Nothing => false,
@@ -33,8 +34,8 @@ pub fn satisfied(line: &ResolvedLine, item: &dyn ItemView) -> bool {
     }
 }
 
-fn is_operation(wanted: &Operation, operation: &str, item: &dyn ItemView) -> bool {
-    if wanted.name.as_ref() != operation {
+fn is_operation(wanted: &VerbOperation, operation: &str, item: &dyn ItemView) -> bool {
+    if wanted.operation.as_ref() != operation {
         return false;
     }
     let Some(with) = &wanted.with else {
@@ -46,9 +47,7 @@ fn is_operation(wanted: &Operation, operation: &str, item: &dyn ItemView) -> boo
 }
 
 fn conditions_hold(allowed: &ResolvedItem, operation: &str, item: &dyn ItemView) -> bool {
-    let concerns = |condition: &&ResolvedCondition| {
-        condition.operations.is_empty() || condition.operations.iter().any(|name| name.as_ref() == operation)
-    };
+    let concerns = |condition: &&ResolvedCondition| condition.selector.applies_to(operation);
     allowed.conditions.iter().filter(concerns).all(|condition| condition_holds(condition, item))
 }
 
@@ -56,7 +55,7 @@ fn conditions_hold(allowed: &ResolvedItem, operation: &str, item: &dyn ItemView)
 /// line about the first.
 fn condition_holds(condition: &ResolvedCondition, item: &dyn ItemView) -> bool {
     let (mut some, mut all) = (false, true);
-    item.each(&condition.predicate, &mut |terms| {
+    item.each(condition.selector.predicate(), &mut |terms| {
         some = true;
         all &= joined(terms).is_some_and(|value| condition.patterns.iter().any(|pattern| pattern.matches(&value)));
     });
