@@ -1,0 +1,1 @@
+//! `credentials/*.toml`: credentials that files declare (DESIGN §13).
