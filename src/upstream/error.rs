@@ -1,6 +1,7 @@
 //! What goes wrong on the way to an upstream.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use crate::words::Reason;
 
@@ -17,7 +18,7 @@ pub enum Retry {
 ///
 /// The reason is for the client; the source is for the audit and the log, and never for the client (R125): it
 /// may name internal addresses.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 #[error("{reason}: {source}")]
 pub struct UpstreamError {
     /// The code that the client is told.
@@ -26,18 +27,33 @@ pub struct UpstreamError {
     pub retry: Retry,
     /// The cause.
     #[source]
-    pub source: Box<dyn std::error::Error + Send + Sync>,
+    pub source: Arc<dyn std::error::Error + Send + Sync>,
 }
+
+/// A cause in words, where no library has made one.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Said(&'static str);
 
 impl UpstreamError {
     /// An error after which nothing may be sent again.
-    pub fn new(reason: Reason, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
-        UpstreamError { reason, retry: Retry::No, source: source.into() }
+    pub fn new(reason: Reason, source: impl std::error::Error + Send + Sync + 'static) -> Self {
+        UpstreamError { reason, retry: Retry::No, source: Arc::new(source) }
     }
 
     /// An error before the first byte.
-    pub fn unsent(reason: Reason, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
-        UpstreamError { reason, retry: Retry::Safe, source: source.into() }
+    pub fn unsent(reason: Reason, source: impl std::error::Error + Send + Sync + 'static) -> Self {
+        UpstreamError { reason, retry: Retry::Safe, source: Arc::new(source) }
+    }
+
+    /// An error before the first byte, in words.
+    pub(super) fn said(reason: Reason, text: &'static str) -> Self {
+        UpstreamError::unsent(reason, Said(text))
+    }
+
+    /// The same error of a request of which bytes may have left.
+    pub(super) fn sent(self) -> Self {
+        UpstreamError { retry: Retry::No, ..self }
     }
 }
 
@@ -45,7 +61,7 @@ impl UpstreamError {
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
     /// `upstream.ca_file` can't be read.
-    #[error("`upstream.ca_file` {path} can't be read: {source}")]
+    #[error("`upstream.ca_file` {} can't be read: {source}", path.display())]
     CaFile {
         /// The file.
         path: PathBuf,
@@ -53,7 +69,7 @@ pub enum SetupError {
         source: std::io::Error,
     },
     /// It holds no usable certificate.
-    #[error("`upstream.ca_file` {path} holds no certificate that can be a root: it takes PEM")]
+    #[error("`upstream.ca_file` {} holds no certificate that can be a root: it takes PEM", path.display())]
     NoRoots {
         /// The file.
         path: PathBuf,

@@ -14,20 +14,38 @@
 mod address;
 mod body;
 mod config;
+mod dial;
 mod error;
+mod gauge;
+mod h1;
+mod h2;
+mod io;
 mod key;
+mod parent;
+mod pool;
+mod resolve;
+mod send;
+mod simple;
+mod tls;
+mod upgraded;
 
 pub use address::{AddressRules, Forbidden};
 pub use body::{AnswerBody, Body, BodyError};
 pub use config::{Timeouts, UpstreamConfig};
 pub use error::{Retry, SetupError, UpstreamError};
 pub use key::{Partition, PoolKey};
+pub use simple::SimpleLimits;
+pub use upgraded::Upgraded;
 
-use std::time::Duration;
+use std::sync::Arc;
 
-use bytes::Bytes;
+use dial::Dialer;
+use pool::Pool;
 
 use crate::words::Authority;
+
+/// Bytes of an answer's head, unless the configuration says otherwise.
+const MAX_HEAD: usize = 64 * 1024;
 
 /// What becomes of a request that was sent.
 #[derive(Debug)]
@@ -35,77 +53,68 @@ pub enum Answer {
     /// An ordinary answer. Its body is still on its way.
     Response(http::Response<AnswerBody>),
     /// `101 Switching Protocols`, which was asked for: the connection is ours from here on.
-    Upgraded(http::response::Parts, Upgraded),
+    Upgraded(http::Response<()>, Upgraded),
 }
 
-/// A connection that no longer speaks HTTP. Bytes that came in the same segment as the 101 are read first.
-#[derive(Debug)]
-pub struct Upgraded {}
-
 /// How one request is to be sent.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct SendOptions {
     /// The request asks for an upgrade: it goes over HTTP/1.1, on a connection of its own.
     pub upgrade: bool,
-    /// How long the answer's head may take, instead of [`Timeouts::head`].
-    pub head_timeout: Option<Duration>,
 }
 
 /// Every upstream, and the connections to them. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Upstreams {}
+pub struct Upstreams(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    dialer: Dialer,
+    pool: Arc<Pool>,
+    timeouts: Timeouts,
+    max_head: usize,
+}
 
 impl Upstreams {
     /// Loads the roots; dials nothing. The pool's sweeper starts with the first connection.
     pub fn new(config: UpstreamConfig) -> Result<Upstreams, SetupError> {
-        let _ = config;
-        todo!()
+        let (timeouts, max_head) = (config.timeouts, config.max_head.unwrap_or(MAX_HEAD));
+        let dialer = Dialer::new(config)?;
+        Ok(Upstreams(Arc::new(Inner { dialer, pool: Arc::new(Pool::new()), timeouts, max_head })))
+    }
+
+    /// The limits of time.
+    pub fn timeouts(&self) -> Timeouts {
+        self.0.timeouts
     }
 
     /// Sends one request and waits for the head of its answer; the body goes up meanwhile and afterwards.
     ///
     /// The request's target is in origin-form; `Host` (or `:authority`) is written here, from the key's
-    /// authority, and framing fields from the body's size. Hop-by-hop fields must be gone already.
+    /// authority, and framing fields from the body's size. Hop-by-hop fields must be gone already. Interim
+    /// answers are dropped, and their number is bounded. How long the head may take is for the caller to say,
+    /// who drops the future: models think for minutes.
     pub async fn send(
         &self,
         key: &PoolKey,
         request: http::Request<Body>,
         options: SendOptions,
     ) -> Result<Answer, UpstreamError> {
-        let _ = (key, request, options);
-        todo!()
+        self.0.send(key, request, options).await
     }
 
     /// A TCP connection to an authority for a blind tunnel, after the same checks.
     pub async fn dial_blind(&self, authority: &Authority) -> Result<tokio::net::TcpStream, UpstreamError> {
-        let _ = authority;
-        todo!()
+        self.0.dialer.dial_tcp(authority).await
     }
 
     /// A small exchange of our own (a provider's token request): bounded answer, one deadline for all of it, no
-    /// redirects, no retries. The URI is absolute.
+    /// redirects. The URI is absolute; `Host` and framing are written here.
     pub async fn simple(
         &self,
-        request: http::Request<Bytes>,
+        request: http::Request<bytes::Bytes>,
         limits: SimpleLimits,
-    ) -> Result<http::Response<Bytes>, UpstreamError> {
-        let _ = (request, limits);
-        todo!()
-    }
-}
-
-/// Bounds of [`Upstreams::simple`].
-#[derive(Debug, Clone, Copy)]
-pub struct SimpleLimits {
-    /// For everything, from resolving to the last byte.
-    pub deadline: Duration,
-    /// Bytes of the answer's body; one more is an error.
-    pub max_body: usize,
-}
-
-impl Default for SimpleLimits {
-    /// 30 s and 256 KiB.
-    fn default() -> Self {
-        SimpleLimits { deadline: Duration::from_secs(30), max_body: 256 * 1024 }
+    ) -> Result<http::Response<bytes::Bytes>, UpstreamError> {
+        simple::exchange(self, request, limits).await
     }
 }
