@@ -6,10 +6,12 @@
 mod claims;
 mod error;
 mod form;
+mod identity;
 mod inspect;
 mod keys;
 mod mint;
 mod print;
+mod read;
 mod source;
 mod verified;
 mod verify;
@@ -22,7 +24,10 @@ pub use form::{expiry, narrowing};
 pub use inspect::{InspectedBlock, Inspection, inspect};
 pub use keys::{RootKeys, RootKeysError};
 pub use mint::{attenuate, mint, mint_issuer};
-pub use print::{print_check, print_fact, print_rule, print_term};
+pub use print::{print_check, print_fact, print_rule, print_term, printable};
 pub use source::{SourceError, parse_check, parse_facts};
 pub use verified::{Block, Candidates, Identity, RevocationId, VerifiedToken};
 pub use verify::{MAX_BLOCKS, MAX_TOKEN, verify};
+
+#[cfg(test)]
+mod tests;
