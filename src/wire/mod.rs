@@ -7,24 +7,43 @@
 
 mod body_paths;
 mod decoder;
+mod encoding;
+mod form;
+mod git;
+mod graphql;
+mod json;
+mod media;
+mod multipart;
+
+use std::borrow::Cow;
 
 pub use body_paths::{BodyPathError, BodyPaths};
 pub use decoder::{Decoder, DecoderError, Reach};
+use encoding::{EncodingError, Upto};
 
 use crate::facts::{Query, Term};
+
+/// A field that frameworks read as the request's method (R97): kept whatever `body_paths` says.
+const METHOD_FIELD: &str = "_method";
 
 /// How much work a decoder may do.
 #[derive(Debug, Clone)]
 pub struct Bounds {
-    /// Bytes that may come out of a `Content-Encoding`, and that a whole body may have: `max_body`. A
-    /// prefix decoder is bounded by `max_prefix` instead.
+    /// Bytes that a whole body may have, before and behind its `Content-Encoding`: `max_body`.
     pub max_decoded: usize,
-    /// Bytes, decoded, within which a prefix decoder must have come to its end: `max_decode_prefix`.
+    /// Bytes, behind the `Content-Encoding`, within which a prefix decoder must have come to its end:
+    /// `max_decode_prefix`.
     pub max_prefix: usize,
     /// Nodes (scalars and empty containers) that a tree may have: `max_body_facts`.
     pub max_nodes: usize,
-    /// Which nodes are kept.
+    /// Which nodes of a JSON, form or GraphQL body are kept.
     pub body_paths: BodyPaths,
+}
+
+impl Default for Bounds {
+    fn default() -> Bounds {
+        Bounds { max_decoded: 32 << 20, max_prefix: 1 << 20, max_nodes: 512, body_paths: BodyPaths::default() }
+    }
 }
 
 /// What a decoder makes of the bytes so far.
@@ -56,27 +75,84 @@ pub fn decode(
     complete: bool,
     bounds: &Bounds,
 ) -> Decoded {
-    let _ = (decoder, media_type, encoding, bytes, complete, bounds);
-    todo!()
+    match decoder.reach() {
+        Reach::Prefix => decode_prefix(decoder, encoding, bytes, complete, bounds),
+        Reach::Whole if bytes.len() > bounds.max_decoded => Decoded::TooLarge,
+        Reach::Whole if !complete => Decoded::NeedMore,
+        Reach::Whole => match plain(encoding, bytes, true, Upto::End(bounds.max_decoded)) {
+            Ok((bytes, _)) => decode_whole(decoder, media_type, &bytes, bounds),
+            Err(decoded) => decoded,
+        },
+        Reach::Nothing => Decoded::Failed("no decoder is configured".into()),
+    }
 }
 
-/// Undoes a `Content-Encoding` within `max` bytes; for `exec:` decoders, which get what it gives.
-/// `Err` says what was wrong.
-pub fn inflate(encoding: &str, bytes: &[u8], max: usize) -> Result<Vec<u8>, String> {
-    let _ = (encoding, bytes, max);
-    todo!()
+fn decode_whole(decoder: &Decoder, media_type: &str, bytes: &[u8], bounds: &Bounds) -> Decoded {
+    match decoder {
+        Decoder::Json => match media::Media::parse(media_type).and_then(|media| media.require_utf8()) {
+            Ok(()) => {
+                json::parse(bytes, &bounds.body_paths, bounds.max_nodes).map_or_else(Decoded::from, Decoded::Ready)
+            }
+            Err(what) => Decoded::Failed(format!("not readable as JSON: {what}")),
+        },
+        Decoder::Form => form::parse(media_type, bytes, &bounds.body_paths, bounds.max_nodes),
+        Decoder::Multipart => multipart::parse(media_type, bytes, bounds.max_nodes),
+        Decoder::Graphql => graphql::parse(media_type, bytes, bounds),
+        Decoder::Exec(_) => Decoded::Failed("a command decodes this body".into()),
+        Decoder::GitReceivePack | Decoder::GitUploadPack | Decoder::None => {
+            Decoded::Failed("no decoder for a whole body".into())
+        }
+    }
+}
+
+fn decode_prefix(decoder: &Decoder, encoding: &str, bytes: &[u8], complete: bool, bounds: &Bounds) -> Decoded {
+    // One byte more than may be needed, to tell "at the bound" from "beyond it".
+    let most = bounds.max_prefix.saturating_add(1);
+    let (plain, ended) = match plain(encoding, bytes, complete, Upto::Prefix(most)) {
+        Ok(plain) => plain,
+        Err(decoded) => return decoded,
+    };
+    let seen = plain.get(..bounds.max_prefix).unwrap_or(&plain);
+    let all = ended && plain.len() <= bounds.max_prefix;
+    let decoded = match decoder {
+        Decoder::GitReceivePack => git::receive_pack(seen, all, bounds.max_nodes),
+        _ => git::upload_pack(seen, all, bounds.max_nodes),
+    };
+    match decoded {
+        Decoded::NeedMore if plain.len() > bounds.max_prefix || bytes.len() > bounds.max_decoded => Decoded::TooLarge,
+        decoded => decoded,
+    }
+}
+
+/// The bytes without their encoding, and whether they are all.
+fn plain<'a>(encoding: &str, bytes: &'a [u8], complete: bool, upto: Upto) -> Result<(Cow<'a, [u8]>, bool), Decoded> {
+    if encoding::is_identity(encoding) {
+        return Ok((Cow::Borrowed(bytes), complete));
+    }
+    match encoding::undo(encoding, bytes, complete, upto) {
+        Ok(undone) => Ok((Cow::Owned(undone.bytes), undone.ended)),
+        Err(EncodingError::TooLarge) => Err(Decoded::TooLarge),
+        Err(EncodingError::Wrong(what)) => Err(Decoded::Failed(what.into())),
+    }
+}
+
+/// Undoes a `Content-Encoding` of a complete body within `max` bytes; for `exec:` decoders, which get what
+/// it gives. The error is [`Decoded::TooLarge`] or [`Decoded::Failed`].
+pub fn inflate<'a>(encoding: &str, bytes: &'a [u8], max: usize) -> Result<Cow<'a, [u8]>, Decoded> {
+    if bytes.len() > max {
+        return Err(Decoded::TooLarge);
+    }
+    plain(encoding, bytes, true, Upto::End(max)).map(|(bytes, _)| bytes)
 }
 
 /// Decodes the GraphQL request that stands in a query string (`GET /graphql?query=…&variables=…`), as the
 /// `graphql` decoder does a body. Without any GraphQL parameter it fails.
 pub fn decode_graphql_query(query: &Query, bounds: &Bounds) -> Decoded {
-    let _ = (query, bounds);
-    todo!()
+    graphql::parse_query(query, bounds)
 }
 
 /// Whether a query string has GraphQL parameters. Servers prefer them to the body's, or the other way
 /// round: a request with a GraphQL body and these is ambiguous and unreadable.
 pub fn has_graphql_parameters(query: &Query) -> bool {
-    let _ = query;
-    todo!()
+    graphql::has_parameters(query)
 }
