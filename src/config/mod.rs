@@ -5,7 +5,9 @@
 //! as a whole, so that a request sees one configuration from beginning to end, and a reload that fails
 //! changes nothing and is visible (invariant 10).
 
+mod check;
 mod declared;
+mod files;
 mod home;
 mod issuer;
 mod listen;

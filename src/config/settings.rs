@@ -12,7 +12,7 @@ use super::{Issuer, Listen, ListenAddress, PublicUrl};
 use crate::audit::OnFailure;
 use crate::policy;
 use crate::upstream::{Timeouts, UpstreamConfig};
-use crate::words::{Authority, Host, HostPattern, Scheme, Secret, SpecName};
+use crate::words::{Authority, Host, HostPattern, Secret, SpecName};
 
 /// The configuration file. A missing or empty one is all defaults: it listens on loopback, and no policy
 /// means that nothing is allowed.
@@ -197,11 +197,4 @@ impl Config {
         }
         keys
     }
-}
-
-/// Parses the key of `upstream.resolve`: `host:port`.
-pub(super) fn resolve_key(text: &str) -> Result<(Host, u16), String> {
-    let wrong = |error| format!("`{text}` is not `host:port`: {error}");
-    let authority = Authority::parse_connect(text).map_err(wrong)?.with_scheme(Scheme::Https);
-    Ok((authority.host().clone(), authority.port()))
 }

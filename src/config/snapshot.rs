@@ -1,9 +1,13 @@
 //! Everything below `config/`, read together.
 
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::check::{self, Reading};
+use super::files::Files;
 use super::{Config, Home};
-use crate::credential::Declared;
+use crate::credential::{Declared, Source};
 use crate::policy::{Grant, Rulebook, Spec};
 use crate::service::Catalog;
 use crate::words::FileErrors;
@@ -18,19 +22,62 @@ pub struct Snapshot {
     /// The compiled policy.
     pub rulebook: Arc<Rulebook>,
     /// Grants, by name.
-    pub grants: Arc<[Arc<Grant>]>,
+    pub grants: BTreeMap<String, Arc<Grant>>,
     /// Specs, by name.
-    pub specs: Arc<[Arc<Spec>]>,
+    pub specs: BTreeMap<String, Arc<Spec>>,
     /// `credentials/*.toml`.
     pub declared: Arc<[Declared]>,
-    /// What loads and is probably not meant; each line names its file.
+    /// What loads and is probably not meant.
     pub warnings: Arc<[String]>,
     /// 1 for the first that a process loads; part of every cache key.
     pub generation: u64,
+    /// Of everything that was read: the same text is the same configuration.
+    pub(super) digest: [u8; 32],
+    /// Whether there is a `config.toml`: once there was one, its absence is an error.
+    pub(super) has_config_file: bool,
+}
+
+impl Snapshot {
+    /// Files outside `config/` that it depends on: the secrets' and the CA's.
+    pub(super) fn other_files(&self) -> Vec<PathBuf> {
+        let secrets = self.declared.iter().filter_map(|declared| match &declared.source {
+            Source::File(path) => Some(path.clone()),
+            Source::Env(_) | Source::None => None,
+        });
+        secrets.chain(self.config.upstream.ca_file.clone()).collect()
+    }
 }
 
 /// Reads the configuration. Either all of it is good, or all that is wrong in all files is told.
+///
+/// A home without `config.toml` is all defaults, and without grants and specs everything is refused
+/// (R155); the warnings say both.
 pub fn load(home: &Home) -> Result<Snapshot, FileErrors> {
-    let _ = home;
+    let mut reading = Reading::default();
+    let files = Files::read(home, &mut reading.errors, &mut reading.warnings);
+    let config = reading.config(home, &files);
+    let catalog = reading.catalog(&config, &files);
+    let grants = reading.each(&files.grants, |file| Grant::parse(&file.text, &file.name));
+    let specs = reading.each(&files.specs, check::spec);
+    let declared = reading.declared(&files, catalog.as_ref());
+    reading.cross_check(home, &config, &grants, &specs);
+    let (catalog, grants, specs, warnings) = reading.whole(catalog, grants, specs)?;
+    let rulebook = compile(&catalog, grants.clone(), specs.clone(), config.limits.policy)?;
+    check::reserved_facts(home, &config, &rulebook)?;
+    Ok(Snapshot {
+        catalog: Arc::new(catalog),
+        rulebook: Arc::new(rulebook),
+        grants: grants.into_iter().map(|grant| (grant.name.to_string(), Arc::new(grant))).collect(),
+        specs: specs.into_iter().map(|spec| (spec.name.to_string(), Arc::new(spec))).collect(),
+        declared: declared.into(),
+        warnings: warnings.into(),
+        generation: 1,
+        digest: files.digest(config.upstream.ca_file.as_deref()),
+        has_config_file: files.config.is_some(),
+        config: Arc::new(config),
+    })
+}
+
+fn compile(_: &Catalog, _: Vec<Grant>, _: Vec<Spec>, _: crate::policy::Limits) -> Result<Rulebook, FileErrors> {
     todo!()
 }

@@ -177,3 +177,68 @@ fn without_comment(value: &str) -> &str {
     });
     value.get(..end.unwrap_or(value.len())).unwrap_or(value).trim_end()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn parse(text: &str) -> Result<Spec, String> {
+        Spec::parse(SpecName::parse("secretary").unwrap(), text, "s.spec").map_err(|errors| errors.to_string())
+    }
+
+    #[test]
+    fn lines_keep_their_order_and_place() {
+        let spec = parse(
+            "# a secretary\r\nabout  Reads #1 mail.\r\nttl 12h # short\r\n\r\n  allow mail/work: only read, flag\r\n\
+             grant g # the other\r\nallow github: only label where label is \"a # b\" # c\r\n",
+        )
+        .unwrap();
+        assert_eq!(spec.about.as_deref(), Some("Reads #1 mail."));
+        assert_eq!(spec.ttl, Some(Duration::from_secs(43_200)));
+        let places: Vec<(u32, u32)> = spec.entries.iter().map(|entry| (entry.line, entry.column)).collect();
+        assert_eq!(places, [(5, 9), (6, 7), (7, 7)]);
+        assert_eq!(spec.grants().next().unwrap().as_str(), "g");
+        let lines: Vec<String> = spec.allow_lines().map(AllowLine::to_string).collect();
+        assert_eq!(lines, ["mail/work: only read, flag", "github: only label where label is \"a # b\""]);
+    }
+
+    #[test]
+    fn r155_an_empty_spec_loads_and_gives_nothing() {
+        for text in ["", "# nothing\n", "about nothing", "\u{feff}\n"] {
+            assert!(parse(text).unwrap().entries.is_empty());
+        }
+    }
+
+    #[test]
+    fn everything_wrong_is_told_with_line_and_column() {
+        let told = parse(
+            "abuot x\nttl soon\nttl\ngrant a b\ngrant g\ngrant g\nallow mail: read\nallow\nabout x\nabout y\nzzz\n  allow mail: only read where x is\nttl 0s\n",
+        )
+        .unwrap_err();
+        let lines: Vec<&str> = told.lines().collect();
+        assert_eq!(
+            lines,
+            [
+                "s.spec:1:1: `abuot` begins no line of a spec: did you mean `about`?",
+                "s.spec:2:5: `soon` is not a duration: use a number and ms, s, m, h or d, as in `15s`",
+                "s.spec:3:4: nothing follows `ttl`",
+                "s.spec:4:7: `a b` is not a name for a grant: use 1 to 64 of a-z, A-Z, 0-9, `-`, `_`, `.`, beginning with a letter or digit",
+                "s.spec:6:7: `g` is included already",
+                "s.spec:7:13: `read` is no clause: use `all`, `all except …`, `only …` or `none`",
+                "s.spec:8:6: nothing follows `allow`",
+                "s.spec:10:1: `about` stands here a second time",
+                "s.spec:11:1: `zzz` begins no line of a spec: a line begins with `about`, `ttl`, `grant`, `allow` or `#`",
+                "s.spec:12:35: a pattern is missing here",
+                "s.spec:13:5: `ttl` is less than a second",
+            ]
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text in "(about|ttl|grant|allow|#|mail:|only|[ -~é]|\n|\r|\t){0,30}") {
+            let _ = parse(&text);
+        }
+    }
+}

@@ -116,9 +116,8 @@ fn parse_with(text: &str, place: &dyn Fn(usize) -> Place) -> Result<Datalog, Vec
     if let Some(offset) = too_deep(body) {
         return Err(vec![(start + offset, format!("more than {MAX_DEPTH} brackets stand inside one another here"))]);
     }
-    let source = parser::parse_source(body).map_err(|errors| {
-        errors.iter().map(|error| (offset_in(text, error.input), syntax_message(error))).collect::<Vec<_>>()
-    })?;
+    let source = parser::parse_source(body)
+        .map_err(|errors| errors.iter().map(|error| syntax_complaint(text, error)).collect::<Vec<_>>())?;
     let complaints = forbidden(text, &source);
     if complaints.is_empty() { Ok(placed(text, source, place)) } else { Err(complaints) }
 }
@@ -128,12 +127,20 @@ fn offset_in(text: &str, slice: &str) -> usize {
     (slice.as_ptr() as usize).saturating_sub(text.as_ptr() as usize).min(text.len())
 }
 
-fn syntax_message(error: &parser::Error<'_>) -> String {
-    let near: String = error.input.trim().chars().take(40).collect();
-    match &error.message {
-        Some(message) => format!("datalog: {message}, near `{near}`"),
-        None => format!("datalog: no statement begins here, near `{near}`: use a fact, a rule, a check or a policy"),
-    }
+fn syntax_complaint(text: &str, error: &parser::Error<'_>) -> Complaint {
+    let offset = offset_in(text, error.input);
+    let short = |text: &str| text.trim().chars().take(40).collect::<String>();
+    let message = match &error.message {
+        Some(message) => format!("datalog: {message}, near `{}`", short(error.input)),
+        None => {
+            // The parser says only where it gave up, which is inside the statement.
+            let before = text.get(..offset).unwrap_or("");
+            let start = before.rfind(';').map_or(0, |end| end + 1);
+            let statement = short(text.get(start..).unwrap_or(""));
+            format!("datalog: `{statement}` is no statement: use a fact, a rule, a check or a policy")
+        }
+    };
+    (offset, message)
 }
 
 fn placed<'t>(text: &'t str, source: SourceResult<'t>, place: &dyn Fn(usize) -> Place) -> Datalog {

@@ -17,6 +17,8 @@ mod pattern;
 mod print;
 mod resolve;
 mod satisfy;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 

@@ -3,6 +3,8 @@
 mod narrow;
 mod read;
 mod route;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
