@@ -51,3 +51,19 @@ pub enum ExchangeError {
     #[error("the answer is broken: {0}")]
     Protocol(String),
 }
+
+/// An exchange that reaches nobody, for tests of what makes no request.
+#[cfg(test)]
+pub(super) fn nobody() -> impl Exchange {
+    struct Nobody;
+    impl Exchange for Nobody {
+        fn call(
+            &self,
+            _: http::Request<Bytes>,
+            _: ExchangeBounds,
+        ) -> BoxFuture<'_, Result<http::Response<Bytes>, ExchangeError>> {
+            Box::pin(async { Err(ExchangeError::Unreachable("nobody is there".to_owned())) })
+        }
+    }
+    Nobody
+}

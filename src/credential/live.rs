@@ -4,43 +4,22 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::seal::{Label, Sealed};
+use super::seal::Label;
+use crate::store::CredentialRecord;
 use crate::words::{CredentialName, HostPattern, Reason, Secret, ServiceName, Timestamp};
 
 /// The kind of a credential, which picks the injections that fit (`when` in a manifest).
 pub type Kind = Arc<str>;
 
-/// A credential from the store.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Installed {
-    /// `service/account`.
-    pub name: CredentialName,
-    /// The service it serves.
-    pub service: ServiceName,
-    /// `static`, `exec`, `github-app`.
-    pub provider: String,
-    /// `api_key`, `oauth`, …
-    pub kind: Kind,
-    /// The only places where it may go, fixed when it was added.
-    pub hosts: Vec<HostPattern>,
-    /// The provider's settings, JSON, byte for byte as it was sealed.
-    pub settings: String,
-    /// Counts up whenever the material is replaced.
-    pub generation: u64,
-    /// The material.
-    pub sealed: Sealed,
-}
-
-impl Installed {
-    /// What its secret is tied to.
-    pub fn label(&self) -> Label<'_> {
+impl<'a> From<&'a CredentialRecord> for Label<'a> {
+    fn from(record: &'a CredentialRecord) -> Label<'a> {
         Label {
-            name: &self.name,
-            service: &self.service,
-            provider: &self.provider,
-            kind: &self.kind,
-            hosts: &self.hosts,
-            settings: &self.settings,
+            name: &record.name,
+            service: &record.service,
+            provider: &record.provider,
+            kind: &record.kind,
+            hosts: &record.hosts,
+            settings: &record.settings,
         }
     }
 }
@@ -67,7 +46,7 @@ pub struct Declared {
 /// Where the material of a declared credential is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
-    /// `secret_file`: read again when it has changed.
+    /// `secret_file`: looked at whenever the credential is spent, read again when it has changed.
     File(PathBuf),
     /// `secret_env`: read when the declaration is loaded.
     Env(String),
@@ -88,13 +67,13 @@ pub struct Live {
     pub hosts: Option<Arc<[HostPattern]>>,
     /// When it was minted, for providers that mint; a young one may not be known everywhere yet (R132).
     pub minted: Option<Timestamp>,
-    /// Counts what this process obtained under one cache key: another number is another secret.
+    /// Another number is another secret: unique in this process.
     pub serial: u64,
 }
 
 /// Why there is no secret. [`CredentialError::reason`] is for the client, the text for the operator: it
 /// may quote a provider, and never the secret.
-#[derive(Debug, Clone, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("credential {name}: {failure}")]
 pub struct CredentialError {
     /// Which credential.
@@ -109,7 +88,7 @@ impl CredentialError {
     /// The code for the client.
     pub fn reason(&self) -> Reason {
         match self.failure {
-            Failure::Missing => Reason::CredentialMissing,
+            Failure::Missing | Failure::NotHere(_) => Reason::CredentialMissing,
             Failure::Seal(_)
             | Failure::Material(_)
             | Failure::Settings(_)
@@ -120,18 +99,22 @@ impl CredentialError {
 }
 
 /// What went wrong when a credential was asked for.
-#[derive(Debug, Clone, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
     /// Nobody has installed or declared it.
-    #[error("not installed: `kleis credential add`, or a file in `credentials/`, makes it known")]
+    #[error("not installed: `kleis credential add` or a file in `credentials/` makes it known")]
     Missing,
+    /// The provider is fine and has nothing for what this request is about: an App that is not installed
+    /// there. Says nothing about the credential's health.
+    #[error("{0}")]
+    NotHere(String),
     /// It does not open.
     #[error("{0}")]
     Seal(String),
     /// The material can't be read or is no usable secret.
     #[error("{0}")]
     Material(String),
-    /// The provider's settings are wrong, or do not fit this request.
+    /// The provider's settings are wrong.
     #[error("{0}")]
     Settings(String),
     /// The provider has trouble; asking later may work.

@@ -5,14 +5,24 @@
 //! consumes a `Permit` and attaches the secret to the judged request, as the last thing that
 //! happens to it.
 
+mod clock;
+mod entry;
 mod exchange;
+mod exec;
+mod flight;
+mod github_app;
 mod key_file;
 mod live;
+mod material;
+mod provider;
 mod seal;
 mod vault;
 
+pub use clock::Clock;
 pub use exchange::{Exchange, ExchangeBounds, ExchangeError};
+pub use github_app::normalise_permissions;
 pub use key_file::{KeyFileError, make_key, read_key};
-pub use live::{CredentialError, Declared, Failure, Installed, Kind, Live, Source, State};
+pub use live::{CredentialError, Declared, Failure, Kind, Live, Source, State};
+pub use provider::{PROVIDERS, check};
 pub use seal::{Label, Seal, SealError, SealKeyId, Sealed};
-pub use vault::Vault;
+pub use vault::{Known, Vault};
