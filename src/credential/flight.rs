@@ -240,7 +240,7 @@ mod tests {
             assert!(flight.get(refused.until - 1, never).await.is_err());
             now = refused.until;
         }
-        assert!(flight.get(now, || async { obtained("tok", now + 10, now + 20) }).await.is_ok());
+        assert!(flight.get(now, || async { obtained("tok", 9000, 9000) }).await.is_ok());
     }
 
     #[tokio::test]
