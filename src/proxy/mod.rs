@@ -5,6 +5,8 @@
 //! one pipeline.
 
 pub mod forward;
+pub mod framing;
+pub mod guard;
 pub mod refuse;
 pub mod relay;
 pub mod tunnel;
