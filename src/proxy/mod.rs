@@ -11,6 +11,7 @@ pub mod refuse;
 pub mod relay;
 pub mod tunnel;
 pub mod upgrade;
+pub mod upload;
 
 use std::net::IpAddr;
 use std::sync::Arc;

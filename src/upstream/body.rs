@@ -177,6 +177,11 @@ impl AnswerBody {
         AnswerBody { kind: Down::H2 { stream, left: length, _place: place }, upload }
     }
 
+    /// Whether the answer began before its request had ended.
+    pub fn is_early(&self) -> bool {
+        self.upload.is_some()
+    }
+
     /// Gives the connection back, if the request is through as well.
     fn go_home(&mut self, cx: &mut Context<'_>) {
         if let Down::H1 { home, .. } = &mut self.kind

@@ -227,6 +227,17 @@ impl Outgoing {
         *request.version_mut() = Version::HTTP_11;
         *request.headers_mut() = self.headers;
         request.headers_mut().insert(HOST, slot.host.clone());
+        // Said here, because hyper would send a GET's streamed body as none at all, and a POST without one
+        // without a length, which some servers answer with 411.
+        match request.body().size_hint().exact() {
+            Some(0) if !means_a_body(request.method()) => {}
+            Some(length) => {
+                request.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(length));
+            }
+            None => {
+                request.headers_mut().insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
+            }
+        }
         request
     }
 
@@ -241,14 +252,17 @@ impl Outgoing {
         *request.uri_mut() = uri;
         *request.version_mut() = Version::HTTP_2;
         *request.headers_mut() = self.headers;
-        let means_a_body = matches!(*request.method(), Method::POST | Method::PUT | Method::PATCH);
         if let Some(length) = self.body.size_hint().exact()
-            && (length > 0 || means_a_body)
+            && (length > 0 || means_a_body(request.method()))
         {
             request.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(length));
         }
         Ok((request, self.body))
     }
+}
+
+fn means_a_body(method: &Method) -> bool {
+    matches!(*method, Method::POST | Method::PUT | Method::PATCH)
 }
 
 /// An answer that begins before its request has ended gets a task for the rest of the request: neither
