@@ -108,6 +108,7 @@ pub fn calls_extern(ops: &[ast::Op], name: &str) -> bool {
 type Complaint = (usize, String);
 
 fn parse_with(text: &str, place: &dyn Fn(usize) -> Place) -> Result<Datalog, Vec<Complaint>> {
+    let text = &*without_hash_comments(text);
     let start = text.len() - text.trim_start().len();
     let body = text.trim();
     if body.is_empty() {
@@ -120,6 +121,32 @@ fn parse_with(text: &str, place: &dyn Fn(usize) -> Place) -> Result<Datalog, Vec
         .map_err(|errors| errors.iter().map(|error| syntax_complaint(text, error)).collect::<Vec<_>>())?;
     let complaints = forbidden(text, &source);
     if complaints.is_empty() { Ok(placed(text, source, place)) } else { Err(complaints) }
+}
+
+/// The text with `# …` blanked, byte for byte, outside strings and biscuit's own comments. The files are
+/// TOML, where `#` begins a comment, and people write it in here as well (DESIGN §7 does).
+fn without_hash_comments(text: &str) -> std::borrow::Cow<'_, str> {
+    if !text.contains('#') {
+        return text.into();
+    }
+    let (mut blanked, mut rest) = (String::with_capacity(text.len()), text);
+    while let Some(first) = rest.chars().next() {
+        let line = rest.find('\n').unwrap_or(rest.len());
+        let skip = match first {
+            '"' => string_end(rest),
+            '#' => line,
+            '/' if rest.starts_with("//") => line,
+            '/' if rest.starts_with("/*") => rest.find("*/").map_or(rest.len(), |end| end + 2),
+            _ => first.len_utf8(),
+        };
+        let (token, behind) = rest.split_at_checked(skip).unwrap_or((rest, ""));
+        match first {
+            '#' => blanked.extend(std::iter::repeat_n(' ', token.len())),
+            _ => blanked.push_str(token),
+        }
+        rest = behind;
+    }
+    blanked.into()
 }
 
 /// Where a slice of `text` begins in it. The parser's slices are always slices of its input.
@@ -281,6 +308,14 @@ mod tests {
         for text in ["", "  \n ", "// only a comment", "/* more */\n"] {
             assert!(Datalog::parse(text, "g").unwrap().is_empty(), "{text:?}");
         }
+    }
+
+    #[test]
+    fn a_hash_begins_a_comment_as_in_the_file_around_it() {
+        let parsed = Datalog::parse("# one \"\nx(\"#1\"); # two; y(1);\n// three # \"\n  y(2);", "g").unwrap();
+        assert_eq!(parsed.facts.len(), 2);
+        assert_eq!(parsed.facts[0].statement.predicate.terms, [ast::Term::Str("#1".to_owned())]);
+        assert_eq!(parsed.facts[1].place, Place { line: 4, column: 3 });
     }
 
     #[test]

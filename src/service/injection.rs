@@ -1,5 +1,6 @@
 //! Where a secret goes in a request: which hosts, in which field, in which words.
 
+use std::fmt;
 use std::sync::Arc;
 
 use crate::words::{Authority, HostPattern, Scheme};
@@ -24,6 +25,16 @@ pub enum Target {
     Query(Arc<str>),
     /// A segment of the path, counted from 0.
     Segment(usize),
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Target::Header(name) => write!(f, "the header `{name}`"),
+            Target::Query(key) => write!(f, "the query key `{key}`"),
+            Target::Segment(index) => write!(f, "segment {index} of the path"),
+        }
+    }
 }
 
 /// A template parsed when the manifest was loaded: literal text and where the secret stands in it.

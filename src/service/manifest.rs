@@ -3,10 +3,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::{Datalog, Dialect, Injection, Reading, ReadingError, Selector, Setup, TextTemplate, Verb};
-use crate::facts::{Body, Demand, Fact, Path, Query, RequestFacts, RequestView, Term};
+use super::decoding::DecoderRule;
+use super::index::RouteIndex;
+use super::refusal::Dialects;
+use super::route::Route;
+use super::{Datalog, Injection, Selector, Setup, TextTemplate, Verb};
 use crate::wire::BodyPaths;
-use crate::words::{Authority, FileErrors, HostPattern, ServiceName};
+use crate::words::{Authority, FileError, HostPattern, ServiceName};
 
 /// One upstream, as its manifest describes it.
 #[derive(Debug)]
@@ -32,7 +35,16 @@ pub struct Service {
     pub(super) selectors: Vec<Selector>,
     pub(super) setup: Setup,
     pub(super) card: Option<TextTemplate>,
-    pub(super) warnings: Vec<String>,
+    pub(super) routes: Vec<Route>,
+    pub(super) index: RouteIndex,
+    pub(super) decoders: Vec<DecoderRule>,
+    pub(super) dialects: Dialects,
+    pub(super) ignore_case: bool,
+    pub(super) method_override: Vec<Arc<str>>,
+    pub(super) operations: BTreeSet<Arc<str>>,
+    pub(super) reserved: BTreeSet<Arc<str>>,
+    pub(super) exec_commands: Vec<Arc<str>>,
+    pub(super) warnings: Vec<FileError>,
 }
 
 /// How requests to a service may arrive.
@@ -45,12 +57,6 @@ pub struct Modes {
 }
 
 impl Service {
-    /// Reads a manifest; all that is wrong with it comes at once.
-    pub fn parse(text: &str, file: &str) -> Result<Service, FileErrors> {
-        let _ = (text, file);
-        todo!()
-    }
-
     /// Its name.
     pub fn name(&self) -> &ServiceName {
         &self.name
@@ -122,54 +128,6 @@ impl Service {
         self.credential_hosts.iter().any(|host| host.matches(authority))
     }
 
-    /// What is injected at this authority for a credential of this kind: for each place of the request the
-    /// rule with the most specific host. Empty where no secret goes, and on clear text without opt-in.
-    pub fn injections(&self, authority: &Authority, kind: &str) -> Vec<&Injection> {
-        let _ = (authority, kind);
-        todo!()
-    }
-
-    /// Whether a client's header of that (lower-case) name is taken off: credentials, cookies unless kept,
-    /// what the manifest lists, and whatever an injection fills anywhere.
-    pub fn strips_header(&self, name: &str) -> bool {
-        let _ = name;
-        todo!()
-    }
-
-    /// Whether a query key is taken off: what the manifest lists, and whatever an injection fills there.
-    pub fn strips_query(&self, authority: &Authority, key: &str) -> bool {
-        let _ = (authority, key);
-        todo!()
-    }
-
-    /// Matches a request's head against the routes.
-    pub fn reading(&self, view: &RequestView<'_>, path: &Path, query: &Query) -> Result<Reading, ReadingError> {
-        let _ = (view, path, query);
-        todo!()
-    }
-
-    /// Everything a decision reads: standard facts, and what the routes emit, in items (DESIGN §6).
-    /// Fails on a `_method` in a form that the manifest does not name.
-    pub fn facts(
-        &self,
-        view: &RequestView<'_>,
-        path: &Path,
-        query: &Query,
-        reading: &Reading,
-        body: Body,
-        demand: &Demand,
-    ) -> Result<RequestFacts, ReadingError> {
-        let _ = (view, path, query, reading, body, demand);
-        todo!()
-    }
-
-    /// Facts to remember for the token after a 2xx. `response` is the answer's body, if
-    /// [`Reading::wants_response`] and it could be decoded.
-    pub fn on_success(&self, reading: &Reading, body: &Body, response: Option<&Term>) -> Vec<Fact> {
-        let _ = (reading, body, response);
-        todo!()
-    }
-
     /// Verbs, in the order of the file.
     pub fn verbs(&self) -> &[Verb] {
         &self.verbs
@@ -200,26 +158,20 @@ impl Service {
         self.card.as_ref()
     }
 
-    /// How this request's client wants to be told no. `path` is `None` where it could not be parsed.
-    pub fn refusal(&self, method: &str, authority: &Authority, path: Option<&Path>) -> Option<&Dialect> {
-        let _ = (method, authority, path);
-        todo!()
-    }
-
     /// Every operation that a route emits.
     pub fn operations(&self) -> &BTreeSet<Arc<str>> {
-        todo!()
+        &self.operations
     }
 
     /// Predicates that this manifest gives meaning to (`emit`, `on_success`, heads of its datalog,
     /// `resources`, selectors): an issuer may not state them, and a policy may read them.
     pub fn reserved(&self) -> &BTreeSet<Arc<str>> {
-        todo!()
+        &self.reserved
     }
 
     /// Commands of `exec:` decoders: not empty needs `allow_exec` in the configuration (invariant 7).
     pub fn exec_commands(&self) -> &[Arc<str>] {
-        todo!()
+        &self.exec_commands
     }
 
     /// Whether it has an `exec:` decoder.
@@ -228,7 +180,7 @@ impl Service {
     }
 
     /// What is legal and probably not meant; `kleis service check` prints it.
-    pub fn warnings(&self) -> &[String] {
+    pub fn warnings(&self) -> &[FileError] {
         &self.warnings
     }
 }

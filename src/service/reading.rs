@@ -1,8 +1,9 @@
 //! What a request's head says about it: which routes match, and how its body is to be read.
 
-use std::sync::Arc;
-
-use crate::facts::Term;
+use super::Service;
+use super::capture::{self, Head, Trees};
+use super::route::Route;
+use crate::facts::{MethodOverride, Path, Query, RequestView, Term, method_override};
 use crate::wire::Decoder;
 use crate::words::Reason;
 
@@ -11,8 +12,8 @@ use crate::words::Reason;
 pub struct Reading {
     pub(super) matched: Vec<Matched>,
     pub(super) decoder: Option<Decoder>,
-    pub(super) wants_body: bool,
-    pub(super) wants_response: bool,
+    wants_body: bool,
+    wants_response: bool,
 }
 
 /// A route that matches, with the captures that the head gives.
@@ -23,14 +24,22 @@ pub(super) struct Matched {
 }
 
 /// Why a request can't be read, beyond what its path and query say themselves.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ReadingError {
-    /// An encoded slash where no matching route takes it as data.
+    /// An encoded slash where a matching route does not take it as data, or none matches.
     #[error("the path has an encoded slash, and no route of the service takes it as data")]
     EncodedSlash,
     /// A method override that the manifest does not name (R97).
-    #[error("`{0}` overrides the method: the service does not take that")]
-    MethodOverride(Arc<str>),
+    #[error("{} overrides the method, and the service takes no override", place(.0))]
+    MethodOverride(MethodOverride),
+}
+
+fn place(of: &MethodOverride) -> &'static str {
+    match of {
+        MethodOverride::Header => "a header",
+        MethodOverride::Query => "`_method` in the query",
+        MethodOverride::Body => "`_method` in the body",
+    }
 }
 
 impl ReadingError {
@@ -62,5 +71,72 @@ impl Reading {
     /// Whether any route matched at all.
     pub fn is_routed(&self) -> bool {
         !self.matched.is_empty()
+    }
+}
+
+impl Service {
+    /// Matches a request's head against the routes.
+    pub fn reading(&self, view: &RequestView<'_>, path: &Path, query: &Query) -> Result<Reading, ReadingError> {
+        self.check_override(view, query, None)?;
+        let routes = self.matching(view, path);
+        let data = |(_, route): &(usize, &Route)| route.slash_is_data;
+        if path.has_encoded_slash() && (routes.is_empty() || !routes.iter().all(data)) {
+            return Err(ReadingError::EncodedSlash);
+        }
+        let head = Head { view, path, query, ignore_case: self.ignore_case };
+        let matched = |(index, route): &(usize, &Route)| {
+            let mut values: Vec<_> = route.captures.iter().map(|capture| capture.source.in_head(&head)).collect();
+            capture::resolve(&route.captures, &mut values, Trees::default());
+            Matched { route: *index, values }
+        };
+        Ok(Reading {
+            decoder: self.decoder_for(view, path),
+            wants_body: routes.iter().any(|(_, route)| route.wants_body),
+            wants_response: routes.iter().any(|(_, route)| route.wants_response),
+            matched: routes.iter().map(matched).collect(),
+        })
+    }
+
+    /// The routes that count: all that match, and one that is marked `fallback` (the first) only if none
+    /// of the others states an operation.
+    fn matching(&self, view: &RequestView<'_>, path: &Path) -> Vec<(usize, &Route)> {
+        let found = self.index.find(view.authority, path);
+        let with_route = |index: usize| self.routes.get(index).map(|route| (index, route));
+        let mut routes: Vec<_> = found.into_iter().filter_map(with_route).collect();
+        routes.retain(|(_, route)| route.pattern.methods.includes(view.method));
+        let spoken_for = routes.iter().any(|(_, route)| !route.fallback && route.states_operation());
+        let mut first = !spoken_for;
+        routes.retain(|(_, route)| !route.fallback || std::mem::take(&mut first));
+        routes
+    }
+
+    fn decoder_for(&self, view: &RequestView<'_>, path: &Path) -> Option<Decoder> {
+        let media = view.header("content-type").unwrap_or("");
+        let media = media.split(';').next().unwrap_or("").trim();
+        let rule = self.decoders.iter().find(|rule| rule.applies(view, path, media, self.ignore_case));
+        rule.map(|rule| rule.decoder.clone())
+    }
+
+    /// R97: a method that is not the one that the server acts on makes every fact about it a lie.
+    pub(super) fn check_override(
+        &self,
+        view: &RequestView<'_>,
+        query: &Query,
+        body: Option<&Term>,
+    ) -> Result<(), ReadingError> {
+        let Some(found) = method_override(view, query, body) else { return Ok(()) };
+        let named = |name: &str| self.method_override.iter().any(|one| &**one == name);
+        if self.method_override.is_empty() {
+            return Err(ReadingError::MethodOverride(found));
+        }
+        // what the manifest names is policy's to judge; look again without it
+        let headers: Vec<_> = view.headers.iter().copied().filter(|(name, _)| !named(name)).collect();
+        let view = RequestView { headers: &headers, ..*view };
+        let fields = named("_method");
+        match method_override(&view, query, body) {
+            Some(MethodOverride::Query | MethodOverride::Body) if fields => Ok(()),
+            Some(found) => Err(ReadingError::MethodOverride(found)),
+            None => Ok(()),
+        }
     }
 }

@@ -1,0 +1,201 @@
+//! Where the values of a route's facts come from.
+
+use std::sync::Arc;
+
+use super::pattern::Shape;
+use crate::facts::{Path, Query, RequestView, Term, lookup};
+
+/// A value with a name. What does not resolve drops the facts that need it (DESIGN §7).
+#[derive(Debug, Clone)]
+pub(super) struct Capture {
+    pub(super) name: Arc<str>,
+    pub(super) source: Source,
+}
+
+/// Where a value comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Source {
+    /// The segment with this index.
+    Segment(usize, Shape),
+    /// All segments from this index on, joined with `/`.
+    Rest(usize),
+    /// `method`.
+    Method,
+    /// `host`.
+    Host,
+    /// `path`, as sent.
+    Path,
+    /// `header:NAME`, if it stands there once and is visible text.
+    Header(Arc<str>),
+    /// `query:KEY`, if it stands there once: servers differ on which of two counts.
+    Query(Arc<str>),
+    /// `body:a.b.0`.
+    Body(Steps),
+    /// `count:body:a.b`: the length of a list.
+    Count(Steps),
+    /// `each:a.b`: within the element; `each:` is the element itself.
+    Each(Steps),
+    /// `outer:a`: within what holds the list that the element is in.
+    Outer(Steps),
+    /// `response:a.b`: within the answer's body. Only in `on_success`.
+    Response(Steps),
+    /// `lower:NAME`: another capture in lower case.
+    Lower(usize),
+}
+
+/// A path into a tree.
+pub(super) type Steps = Arc<[Arc<str>]>;
+
+/// What a capture needs to be known before it resolves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Stage {
+    Head,
+    Body,
+    Element,
+    Response,
+}
+
+/// The parts of a request and its answer that have been read.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Trees<'t> {
+    pub(super) body: Option<&'t Term>,
+    pub(super) each: Option<&'t Term>,
+    pub(super) outer: Option<&'t Term>,
+    pub(super) response: Option<&'t Term>,
+}
+
+impl Source {
+    /// Parses the right side of a `capture`. `captures` are the names that `lower:` may refer to.
+    pub(super) fn parse(text: &str, captures: &[Capture]) -> Result<Source, String> {
+        let (kind, argument) = text.split_once(':').unwrap_or((text, ""));
+        Ok(match (kind, argument) {
+            ("method", "") => Source::Method,
+            ("host", "") => Source::Host,
+            ("path", "") => Source::Path,
+            ("header", name) if is_token(name) => Source::Header(name.to_ascii_lowercase().into()),
+            ("query", key) if !key.is_empty() => Source::Query(key.into()),
+            ("body", path) => Source::Body(steps(path)?),
+            ("each", path) => Source::Each(steps(path)?),
+            ("outer", path) => Source::Outer(steps(path)?),
+            ("response", path) => Source::Response(steps(path)?),
+            ("count", path) => match path.strip_prefix("body:") {
+                Some(path) => Source::Count(steps(path)?),
+                None => return Err(format!("`{text}` counts nothing: use `count:body:PATH`")),
+            },
+            ("lower", name) => match captures.iter().position(|capture| &*capture.name == name) {
+                Some(index) => Source::Lower(index),
+                None => return Err(format!("`{text}`: `{name}` is not a capture that stands before it")),
+            },
+            _ => {
+                return Err(format!(
+                    "`{text}` is not a source: use header:NAME, query:KEY, body:PATH, count:body:PATH, each:PATH, \
+                     outer:PATH, response:PATH, lower:CAPTURE, method, host or path"
+                ));
+            }
+        })
+    }
+
+    /// What it needs.
+    pub(super) fn stage(&self, captures: &[Capture]) -> Stage {
+        match self {
+            Source::Body(_) | Source::Count(_) => Stage::Body,
+            Source::Each(_) | Source::Outer(_) => Stage::Element,
+            Source::Response(_) => Stage::Response,
+            // A lower-cased capture stands behind its source, so this ends.
+            Source::Lower(of) => captures.get(*of).map_or(Stage::Head, |capture| capture.source.stage(captures)),
+            _ => Stage::Head,
+        }
+    }
+
+    /// Its value in a request's head.
+    pub(super) fn in_head(&self, head: &Head<'_>) -> Option<Term> {
+        match self {
+            Source::Segment(index, shape) => {
+                let segment = head.path.segments().get(*index)?;
+                let text = shape.capture(segment, head.ignore_case)?;
+                Some(match shape.kind {
+                    super::pattern::Kind::Text if text.len() == segment.len() => Term::Str(Arc::clone(segment)),
+                    super::pattern::Kind::Text => Term::from(text),
+                    super::pattern::Kind::Integer => Term::Integer(super::pattern::integer(text)?),
+                    super::pattern::Kind::Date => Term::Date(super::pattern::date(text)?),
+                })
+            }
+            Source::Rest(from) => {
+                let rest = head.path.segments().get(*from..).unwrap_or_default();
+                Some(match rest {
+                    [only] => Term::Str(Arc::clone(only)),
+                    several => Term::from(several.join("/").as_str()),
+                })
+            }
+            Source::Method => Some(Term::from(head.view.method)),
+            Source::Host => Some(Term::from(head.view.authority.host().to_string().as_str())),
+            Source::Path => Some(Term::Str(Arc::clone(head.path.raw()))),
+            Source::Header(name) => single_header(head.view, name).map(Term::from),
+            Source::Query(key) => head.query.single(key).map(|value| Term::Str(Arc::clone(value))),
+            _ => None,
+        }
+    }
+
+    /// Its value in what has been decoded.
+    pub(super) fn in_trees(&self, trees: Trees<'_>) -> Option<Term> {
+        match self {
+            Source::Body(path) => lookup(trees.body?, path).cloned(),
+            Source::Count(path) => match lookup(trees.body?, path)? {
+                Term::Array(items) => Some(Term::Integer(i64::try_from(items.len()).ok()?)),
+                _ => None,
+            },
+            Source::Each(path) => lookup(trees.each?, path).cloned(),
+            Source::Outer(path) => lookup(trees.outer?, path).cloned(),
+            Source::Response(path) => lookup(trees.response?, path).cloned(),
+            _ => None,
+        }
+    }
+}
+
+/// A request's head, for captures.
+pub(super) struct Head<'a> {
+    pub(super) view: &'a RequestView<'a>,
+    pub(super) path: &'a Path,
+    pub(super) query: &'a Query,
+    pub(super) ignore_case: bool,
+}
+
+/// Resolves what the trees give, and then the lower-cased ones, into `values`.
+pub(super) fn resolve(captures: &[Capture], values: &mut [Option<Term>], trees: Trees<'_>) {
+    for (index, capture) in captures.iter().enumerate() {
+        let value = match &capture.source {
+            Source::Lower(of) => values.get(*of).and_then(Option::as_ref).and_then(lower),
+            source => source.in_trees(trees),
+        };
+        if let (Some(slot @ None), Some(value)) = (values.get_mut(index), value) {
+            *slot = Some(value);
+        }
+    }
+}
+
+fn lower(term: &Term) -> Option<Term> {
+    term.as_str().map(|text| Term::from(text.to_lowercase().as_str()))
+}
+
+fn single_header<'a>(view: &RequestView<'a>, name: &str) -> Option<&'a str> {
+    let mut values = view.headers.iter().filter(|(n, _)| *n == name).map(|(_, value)| *value);
+    let value = std::str::from_utf8(values.next()?).ok()?;
+    (values.next().is_none() && !value.chars().any(char::is_control)).then_some(value)
+}
+
+/// `a.b.0`; nothing is the tree itself.
+pub(super) fn steps(path: &str) -> Result<Steps, String> {
+    if path.is_empty() {
+        return Ok(Arc::from([]));
+    }
+    if path.split('.').any(str::is_empty) {
+        return Err(format!("`{path}` is not a path into a body: use keys joined with `.`"));
+    }
+    Ok(path.split('.').map(Arc::from).collect())
+}
+
+/// RFC 9110 §5.6.2.
+pub(super) fn is_token(name: &str) -> bool {
+    let right = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
+    !name.is_empty() && name.bytes().all(right)
+}

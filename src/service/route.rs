@@ -1,0 +1,271 @@
+//! `[[route]]`: what a request means.
+
+use std::sync::Arc;
+
+use super::capture::{Capture, Source, Stage, Steps, Trees, steps};
+use super::load::Claims;
+use super::pattern::{RoutePattern, SegmentPattern};
+use super::template::FactTemplate;
+use crate::facts::{STANDARD_PREDICATES, Term, lookup};
+use crate::words::nearest;
+use crate::words::strict_toml::{Table, Value};
+
+/// One route.
+#[derive(Debug, Clone)]
+pub(super) struct Route {
+    pub(super) pattern: RoutePattern,
+    pub(super) captures: Vec<Capture>,
+    pub(super) each: Option<Each>,
+    pub(super) emit: Vec<FactTemplate>,
+    pub(super) on_success: Vec<FactTemplate>,
+    pub(super) conditions: Vec<Condition>,
+    pub(super) slash_is_data: bool,
+    pub(super) fallback: bool,
+    /// Whether it looks into the request's body.
+    pub(super) wants_body: bool,
+    /// Whether `on_success` looks into the answer's body.
+    pub(super) wants_response: bool,
+}
+
+/// The lists whose elements a route looks at one by one: `body:updates`, `body:operations.*.fields`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Each {
+    /// Never empty: all but the last lead to a list whose elements are looked into.
+    pub(super) lists: Vec<Steps>,
+}
+
+/// `where = { kind = "create" }`: the route (or element) counts only if the capture has one of the values.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Condition {
+    pub(super) capture: usize,
+    pub(super) values: Vec<Term>,
+}
+
+/// The token's own predicates, and the choice of a credential: never a manifest's (invariant 7).
+pub(super) const TOKEN_PREDICATES: [&str; 6] = ["grant", "spec", "bearer", "issuer", "issued_by", "use_credential"];
+
+const KEYS: &[&str] = &["match", "capture", "each", "emit", "on_success", "where", "encoded_slash", "fallback"];
+
+impl Route {
+    /// Reads a `[[route]]`.
+    pub(super) fn read(value: &Value<'_>, claims: &Claims<'_>) -> Option<Route> {
+        let table = value.table(KEYS)?;
+        let pattern = claims.pattern(&table.required("match")?)?;
+        let mut captures = path_captures(&pattern);
+        if let Some(value) = table.get("capture") {
+            read_captures(&value, &mut captures)?;
+        }
+        let each = match table.get("each") {
+            Some(value) => Some(value.parse(Each::parse)?),
+            None => None,
+        };
+        let templates = |key: &str, stage| read_templates(&table, key, &captures, stage);
+        let (emit, on_success) = (templates("emit", Stage::Element), templates("on_success", Stage::Response));
+        let conditions = read_conditions(&table, &captures);
+        let data = table.get("encoded_slash").and_then(|value| value.one_of(&[("data", true)]));
+        let fallback = table.get("fallback").and_then(|value| value.boolean());
+        check_elements(&table, &captures, each.is_some());
+        let stages: Vec<Stage> = captures.iter().map(|capture| capture.source.stage(&captures)).collect();
+        let on_success = on_success?;
+        let needs_response = |index: usize| stages.get(index) == Some(&Stage::Response);
+        let wants_response = on_success.iter().flat_map(FactTemplate::needs).any(needs_response);
+        Some(Route {
+            wants_body: each.is_some() || stages.contains(&Stage::Body),
+            wants_response,
+            pattern,
+            captures,
+            each,
+            emit: emit?,
+            on_success,
+            conditions: conditions?,
+            slash_is_data: data.unwrap_or(false),
+            fallback: fallback.unwrap_or(false),
+        })
+    }
+
+    /// Whether it can make an item.
+    pub(super) fn states_operation(&self) -> bool {
+        self.emit.iter().any(FactTemplate::is_operation)
+    }
+
+    /// Whether the conditions hold for these values.
+    pub(super) fn applies(&self, values: &[Option<Term>]) -> bool {
+        self.conditions.iter().all(|condition| {
+            let value = values.get(condition.capture).and_then(Option::as_ref);
+            value.is_some_and(|value| condition.values.contains(value))
+        })
+    }
+
+    /// The nodes of a body that it looks at, as `body_paths` spells them.
+    pub(super) fn body_paths(&self) -> Vec<String> {
+        let each = self.each.iter().map(Each::path);
+        let own = self.captures.iter().filter_map(|capture| match &capture.source {
+            Source::Body(path) | Source::Count(path) => Some(path.join(".")),
+            Source::Outer(path) => self.each.as_ref().map(|each| each.outer_path(path)),
+            _ => None,
+        });
+        // the whole body is every key of it
+        each.chain(own).map(|path| if path.is_empty() { "*".to_owned() } else { path }).collect()
+    }
+}
+
+impl Each {
+    fn parse(text: &str) -> Result<Each, String> {
+        let path = text.strip_prefix("body:").ok_or_else(|| {
+            format!("`{text}` is not a list: use `body:PATH`, with `*` for every element of a list on the way")
+        })?;
+        let lists = path.split(".*.").map(steps).collect::<Result<Vec<_>, _>>()?;
+        match lists.iter().flat_map(|list| list.iter()).any(|step| &**step == "*") {
+            true => Err(format!("`{text}`: a `*` stands between two keys")),
+            false => Ok(Each { lists }),
+        }
+    }
+
+    /// Every element, with what holds its list.
+    pub(super) fn elements<'t>(&self, body: &'t Term) -> Vec<(&'t Term, &'t Term)> {
+        let mut found = vec![(body, body)];
+        for list in &self.lists {
+            let inside = |(holder, _): (&'t Term, &'t Term)| match lookup(holder, list) {
+                Some(Term::Array(items)) => items.iter().map(|item| (item, holder)).collect::<Vec<_>>(),
+                _ => Vec::new(),
+            };
+            found = found.into_iter().flat_map(inside).collect();
+        }
+        found
+    }
+
+    fn path(&self) -> String {
+        self.lists.iter().map(|list| list.join(".")).collect::<Vec<_>>().join(".*.")
+    }
+
+    fn outer_path(&self, path: &Steps) -> String {
+        let holders = self.lists.len().saturating_sub(1);
+        let mut steps: Vec<String> = Vec::new();
+        for list in self.lists.iter().take(holders) {
+            steps.extend(list.iter().map(|step| step.to_string()));
+            steps.push("*".to_owned());
+        }
+        steps.extend(path.iter().map(|step| step.to_string()));
+        steps.join(".")
+    }
+}
+
+/// The values of a route for one element, or for the whole request.
+pub(super) fn values_with(route: &Route, head: &[Option<Term>], trees: Trees<'_>) -> Vec<Option<Term>> {
+    let mut values = head.to_vec();
+    super::capture::resolve(&route.captures, &mut values, trees);
+    values
+}
+
+fn path_captures(pattern: &RoutePattern) -> Vec<Capture> {
+    let segment = |(index, segment): (usize, &SegmentPattern)| match segment {
+        SegmentPattern::Literal(_) => None,
+        SegmentPattern::Capture { name, shape } => {
+            Some(Capture { name: Arc::clone(name), source: Source::Segment(index, shape.clone()) })
+        }
+    };
+    let rest = pattern
+        .rest
+        .iter()
+        .map(|name| Capture { name: Arc::clone(name), source: Source::Rest(pattern.segments.len()) });
+    pattern.segments.iter().enumerate().filter_map(segment).chain(rest).collect()
+}
+
+fn read_captures(value: &Value<'_>, captures: &mut Vec<Capture>) -> Option<()> {
+    let table = value.open_table()?;
+    let mut right = Some(());
+    for (name, value) in table.entries() {
+        if captures.iter().any(|capture| &*capture.name == name) {
+            table.complain_about_key(name, format!("`{name}` is captured twice"));
+            right = None;
+            continue;
+        }
+        let valid = super::pattern::capture_name(name).map_err(|message| table.complain_about_key(name, message)).ok();
+        match (valid, value.parse(|text| Source::parse(text, captures))) {
+            (Some(name), Some(source)) => captures.push(Capture { name, source }),
+            _ => right = None,
+        }
+    }
+    right
+}
+
+fn read_templates(table: &Table<'_>, key: &str, captures: &[Capture], stage: Stage) -> Option<Vec<FactTemplate>> {
+    let Some(value) = table.get(key) else { return Some(Vec::new()) };
+    let list = value.list()?;
+    let read = |value: &Value<'_>| value.parse(|text| checked_template(text, captures, stage));
+    let templates: Vec<FactTemplate> = list.iter().filter_map(read).collect();
+    (templates.len() == list.len()).then_some(templates)
+}
+
+fn checked_template(text: &str, captures: &[Capture], stage: Stage) -> Result<FactTemplate, String> {
+    let template = FactTemplate::parse(text, captures)?;
+    check_head(&template.predicate)?;
+    let late = template.needs().filter_map(|index| captures.get(index));
+    if let Some(late) = late.into_iter().find(|capture| capture.source.stage(captures) > stage) {
+        return Err(format!("`${}` comes from the answer: only `on_success` can use it", late.name));
+    }
+    if template.is_operation() && template.terms.len() != 1 {
+        return Err(format!("`{text}`: an operation is `operation(\"name\")`"));
+    }
+    Ok(template)
+}
+
+/// What a manifest may state (invariant 7).
+pub(super) fn check_head(predicate: &str) -> Result<(), String> {
+    if TOKEN_PREDICATES.contains(&predicate) {
+        return Err(format!("`{predicate}` belongs to the token: a manifest can't state it"));
+    }
+    if STANDARD_PREDICATES.contains(&predicate) {
+        return Err(format!("`{predicate}` is written by the proxy: a manifest can't state it"));
+    }
+    Ok(())
+}
+
+fn read_conditions(table: &Table<'_>, captures: &[Capture]) -> Option<Vec<Condition>> {
+    let Some(value) = table.get("where") else { return Some(Vec::new()) };
+    let conditions = value.open_table()?;
+    let entries = conditions.entries();
+    let read = |(name, value): &(&str, Value<'_>)| {
+        let Some(capture) = captures.iter().position(|capture| &*capture.name == *name) else {
+            let near = nearest(name, captures.iter().map(|capture| &*capture.name));
+            let hint = near.map_or(String::new(), |near| format!(": did you mean `{near}`?"));
+            conditions.complain_about_key(name, format!("`{name}` is not a capture of this route{hint}"));
+            return None;
+        };
+        if captures.get(capture)?.source.stage(captures) == Stage::Response {
+            conditions.complain_about_key(name, format!("`{name}` comes from the answer: it can't be a condition"));
+            return None;
+        }
+        Some(Condition { capture, values: read_values(value)? })
+    };
+    let read: Vec<Condition> = entries.iter().filter_map(read).collect();
+    (read.len() == entries.len()).then_some(read)
+}
+
+/// A string, number or boolean, or a list of them.
+fn read_values(value: &Value<'_>) -> Option<Vec<Term>> {
+    let one = |json: &serde_json::Value| match json {
+        serde_json::Value::String(text) => Some(Term::from(text.as_str())),
+        serde_json::Value::Bool(value) => Some(Term::Bool(*value)),
+        serde_json::Value::Number(number) => number.as_i64().map(Term::Integer),
+        _ => None,
+    };
+    let values = match &value.json()? {
+        serde_json::Value::Array(list) => list.iter().map(one).collect::<Option<Vec<_>>>(),
+        single => one(single).map(|term| vec![term]),
+    };
+    if values.is_none() {
+        value.complain(format!(
+            "`{}` is not a value to compare with: use a string, a number, true, false or a list of them",
+            value.name()
+        ));
+    }
+    values
+}
+
+fn check_elements(table: &Table<'_>, captures: &[Capture], has_each: bool) {
+    let element = captures.iter().find(|capture| capture.source.stage(captures) == Stage::Element);
+    if let (Some(capture), false) = (element, has_each) {
+        table.complain(format!("`{}` looks into an element: the route needs an `each`", capture.name));
+    }
+}

@@ -1,0 +1,5 @@
+//! The room as others use it: a manifest in, facts out.
+
+mod example;
+mod load_errors;
+mod requests;
