@@ -133,7 +133,8 @@ impl Entry {
         let material = works.well.draw().map_err(error)?;
         if let (Provider::Static, Some(material)) = (&works.provider, &material) {
             let secret = sendable(&material.secret).map_err(error)?;
-            return Ok(self.live(secret, material.generation, None, material.serial));
+            let replaceable = matches!(works.well, Well::File(_));
+            return Ok(self.live(secret, material.generation, None, material.serial, replaceable));
         }
         let generation = material.as_ref().map_or(0, |material| material.generation);
         let scope = works.provider.scope(narrowing);
@@ -146,7 +147,7 @@ impl Entry {
             }
         };
         match flight.get(now, attempt).await {
-            Ok(held) => Ok(self.live(held.secret.clone(), generation, held.minted, held.serial)),
+            Ok(held) => Ok(self.live(held.secret.clone(), generation, held.minted, held.serial, true)),
             Err(refused) => {
                 let wait = Duration::from_secs(refused.until.saturating_sub(now));
                 Err(self.error(refused.failure, Some(wait)))
@@ -166,8 +167,8 @@ impl Entry {
         flight.is_none_or(|flight| flight.discard(serial, around.clock.now()))
     }
 
-    fn live(&self, secret: Secret, generation: u64, minted: Option<Timestamp>, serial: u64) -> Live {
-        Live { secret, kind: self.kind.clone(), generation, hosts: self.hosts.clone(), minted, serial }
+    fn live(&self, secret: Secret, generation: u64, minted: Option<Timestamp>, serial: u64, replaceable: bool) -> Live {
+        Live { secret, kind: self.kind.clone(), generation, hosts: self.hosts.clone(), minted, serial, replaceable }
     }
 
     fn error(&self, failure: Failure, retry_after: Option<Duration>) -> CredentialError {

@@ -69,6 +69,8 @@ pub struct Live {
     pub minted: Option<Timestamp>,
     /// Another number is another secret: unique in this process.
     pub serial: u64,
+    /// Whether asking again could give another: not for what was installed as it is.
+    pub replaceable: bool,
 }
 
 /// Why there is no secret. [`CredentialError::reason`] is for the client, the text for the operator: it

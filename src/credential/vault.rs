@@ -51,6 +51,13 @@ pub struct Known {
     pub state: State,
 }
 
+/// Which service a credential serves, how it is injected, and where it may go.
+pub(super) struct Terms {
+    pub(super) service: ServiceName,
+    pub(super) kind: Kind,
+    pub(super) hosts: Option<Arc<[HostPattern]>>,
+}
+
 impl Vault {
     /// An empty vault.
     pub fn new(seal: Seal, exchange: Arc<dyn Exchange>) -> Vault {
@@ -144,13 +151,14 @@ impl Vault {
         self.list().into_iter().filter(|known| known.service == *service).map(|known| known.name).collect()
     }
 
-    /// Kind and hosts of a credential, to be looked at before anything is asked of its provider.
-    pub(super) fn terms(
-        &self,
-        name: &CredentialName,
-    ) -> Result<(ServiceName, Kind, Option<Arc<[HostPattern]>>), CredentialError> {
+    /// What is known of a credential before anything is asked of its provider.
+    pub(super) fn terms(&self, name: &CredentialName) -> Result<Terms, CredentialError> {
         let entry = self.entry(name)?;
-        Ok((entry.definition().service().clone(), entry.kind().clone(), entry.hosts().cloned()))
+        Ok(Terms {
+            service: entry.definition().service().clone(),
+            kind: entry.kind().clone(),
+            hosts: entry.hosts().cloned(),
+        })
     }
 
     pub(super) fn clock(&self) -> &Clock {
