@@ -192,3 +192,123 @@ names! {
     opaque: "body_opaque",
     undecodable: "body_undecodable",
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::words::{Authority, Scheme};
+
+    const ODD: &[u8] = b"\"); allow if true; // \\ {param} $var\n\xff";
+
+    fn facts_of(body: &Body, hidden: Hidden<'_>, demand: &Demand) -> Vec<String> {
+        let authority = Authority::parse(Scheme::Https, "api.github.com:8443").unwrap();
+        let headers = [
+            ("content-type", &b"application/json"[..]),
+            ("authorization", b"Bearer s3cret"),
+            ("x-api-key", b"s3cret"),
+            ("x-odd", ODD),
+        ];
+        let view = RequestView {
+            id: "r1",
+            method: "POST",
+            authority: &authority,
+            path: "/repos/o%20x/r/",
+            query: Some("page=2&key=s3cret&page=3"),
+            headers: &headers,
+            size: Some(17),
+            client: Some([10, 0, 0, 7].into()),
+            time: 1_767_225_600,
+        };
+        let (path, query) = (Path::parse(view.path).unwrap(), Query::parse(view.query).unwrap());
+        let service = ServiceName::parse("github").unwrap();
+        standard(&view, &path, &query, body, Some(&service), hidden, demand)
+            .iter()
+            .map(|fact| format!("{}{:?}", fact.predicate, fact.terms))
+            .collect()
+    }
+
+    const HIDDEN: Hidden<'static> = Hidden { header: &|name| name == "x-api-key", query: &|key| key == "key" };
+
+    #[test]
+    fn every_standard_fact_is_made_when_everything_is_demanded() {
+        let facts = facts_of(&Body::Opaque, HIDDEN, &Demand::everything());
+        insta::assert_snapshot!(facts.join("\n"), @r##"
+        request_method[Str("POST")]
+        request_scheme[Str("https")]
+        request_host[Str("api.github.com")]
+        request_port[Integer(8443)]
+        request_authority[Str("api.github.com:8443")]
+        request_path[Str("/repos/o%20x/r/")]
+        request_segment_count[Integer(4)]
+        request_segment[Integer(0), Str("repos")]
+        request_segment[Integer(1), Str("o x")]
+        request_segment[Integer(2), Str("r")]
+        request_segment[Integer(3), Str("")]
+        request_query[Str("page"), Str("2")]
+        request_query[Str("page"), Str("3")]
+        request_header[Str("content-type"), Str("application/json")]
+        request_header[Str("x-odd"), Str("\"); allow if true; // \\\\ {param} $var\\x0a\\xff")]
+        request_size[Integer(17)]
+        time[Date(1767225600)]
+        client_ip[Str("10.0.0.7")]
+        request_id[Str("r1")]
+        service[Str("github")]
+        body_present[Bool(true)]
+        body_truncated[Bool(false)]
+        body_opaque[Bool(true)]
+        body_undecodable[Bool(false)]
+        "##);
+        let made = |name: &&&str| facts.iter().any(|fact| fact.starts_with(&format!("{name}[")));
+        let missing: Vec<_> = STANDARD_PREDICATES.iter().filter(|name| !made(name)).collect();
+        assert_eq!(missing, [&"request_body", &"body", &"body_kind", &"body_len"]);
+    }
+
+    #[test]
+    fn only_demanded_facts_are_made_and_the_body_s_state_always() {
+        let mut demand = Demand::nothing();
+        assert_eq!(facts_of(&Body::Absent, HIDDEN, &demand).len(), 4);
+        demand.add_key("request_header", "content-type");
+        demand.add_key("request_query", "page");
+        demand.add("request_method");
+        assert_eq!(facts_of(&Body::Absent, HIDDEN, &demand).len(), 4 + 1 + 2 + 1);
+    }
+
+    #[test]
+    fn credentials_never_become_facts() {
+        let facts = facts_of(&Body::Absent, HIDDEN, &Demand::everything()).join("\n");
+        assert!(!facts.contains("s3cret"), "{facts}");
+    }
+
+    #[test]
+    fn a_body_has_three_states() {
+        let state = |body: Body| facts_of(&body, HIDDEN, &Demand::nothing()).join(" ");
+        let expected = |present, truncated, opaque, undecodable| {
+            format!(
+                "body_present[Bool({present})] body_truncated[Bool({truncated})] body_opaque[Bool({opaque})] body_undecodable[Bool({undecodable})]"
+            )
+        };
+        assert_eq!(state(Body::Absent), expected(false, false, false, false));
+        assert_eq!(state(Body::Opaque), expected(true, false, true, false));
+        assert_eq!(state(Body::Undecodable("x".into())), expected(true, false, true, true));
+        assert_eq!(state(Body::Truncated), expected(true, true, false, false));
+        assert_eq!(state(Body::Decoded(Term::Null)), expected(true, false, false, false));
+    }
+
+    #[test]
+    fn r154_a_header_is_data_whatever_stands_in_it() {
+        assert_eq!(&*visible(ODD), "\"); allow if true; // \\\\ {param} $var\\x0a\\xff");
+        assert_eq!(&*visible("ü".as_bytes()), "\\xc3\\xbc");
+        assert_ne!(visible(b"\xff"), visible(b"\\xff"));
+        assert_eq!(visible(&vec![b'a'; 1 << 20]).len(), 1 << 20);
+    }
+
+    proptest! {
+        #[test]
+        fn r154_different_values_give_different_texts(a in proptest::collection::vec(any::<u8>(), 0..6), b in proptest::collection::vec(any::<u8>(), 0..6)) {
+            prop_assert_eq!(visible(&a) == visible(&b), a == b);
+            prop_assert!(visible(&a).bytes().all(|byte| matches!(byte, b'\t' | b' '..=b'~')));
+        }
+    }
+}

@@ -24,13 +24,28 @@ pub fn count_nodes(term: &Term) -> usize {
 /// One fact `body(path, value)` for each. Containers are described by [`body_shapes`], not repeated, as
 /// the published format has it.
 pub fn body_nodes(term: &Term) -> impl Iterator<Item = (Vec<Term>, Term)> + '_ {
-    Walk::new(term).filter_map(|(path, term)| shape(term).is_none().then(|| (path, term.clone())))
+    let mut walk = Walk::new(term);
+    std::iter::from_fn(move || {
+        loop {
+            let term = walk.step()?;
+            if shape(term).is_none() {
+                return Some((walk.path.clone(), term.clone()));
+            }
+        }
+    })
 }
 
 /// The containers of a tree (`array`, `map`, `set`), each with its path and length: what
 /// `body_kind(path, kind)` and `body_len(path, length)` are made from.
 pub fn body_shapes(term: &Term) -> impl Iterator<Item = (Vec<Term>, &'static str, usize)> + '_ {
-    Walk::new(term).filter_map(|(path, term)| shape(term).map(|(kind, length)| (path, kind, length)))
+    let mut walk = Walk::new(term);
+    std::iter::from_fn(move || {
+        loop {
+            if let Some((kind, length)) = shape(walk.step()?) {
+                return Some((walk.path.clone(), kind, length));
+            }
+        }
+    })
 }
 
 /// The node at a path of texts, as `body:updates.0.ref` names it: a map's key, or the index into an
@@ -62,9 +77,17 @@ fn shape(term: &Term) -> Option<(&'static str, usize)> {
 
 /// Depth first, in order, without recursion: a body may be as deep as its decoder lets it be.
 struct Walk<'t> {
+    /// Where the node is that `step` gave last.
     path: Vec<Term>,
-    open: Vec<Box<dyn Iterator<Item = (Term, &'t Term)> + 't>>,
+    open: Vec<Inside<'t>>,
     root: Option<&'t Term>,
+}
+
+/// What is left of a container.
+enum Inside<'t> {
+    Array(i64, std::slice::Iter<'t, Term>),
+    Set(i64, std::collections::btree_set::Iter<'t, Term>),
+    Map(std::collections::btree_map::Iter<'t, Key, Term>),
 }
 
 impl<'t> Walk<'t> {
@@ -72,33 +95,19 @@ impl<'t> Walk<'t> {
         Walk { path: Vec::new(), open: Vec::new(), root: Some(root) }
     }
 
-    fn enter(&mut self, term: &'t Term) {
-        let numbered = |(i, item)| (Term::Integer(i64::try_from(i).unwrap_or(i64::MAX)), item);
-        match term {
-            Term::Array(items) => self.open.push(Box::new(items.iter().enumerate().map(numbered))),
-            Term::Set(items) => self.open.push(Box::new(items.iter().enumerate().map(numbered))),
-            Term::Map(entries) => self.open.push(Box::new(entries.iter().map(|(key, item)| (key_term(key), item)))),
-            _ => {}
-        }
-    }
-}
-
-impl<'t> Iterator for Walk<'t> {
-    type Item = (Vec<Term>, &'t Term);
-
-    fn next(&mut self) -> Option<Self::Item> {
+    /// The next node.
+    fn step(&mut self) -> Option<&'t Term> {
         if let Some(root) = self.root.take() {
             self.enter(root);
-            return Some((Vec::new(), root));
+            return Some(root);
         }
         loop {
-            let depth = self.open.len();
+            self.path.truncate(self.open.len().saturating_sub(1));
             match self.open.last_mut()?.next() {
                 Some((step, term)) => {
-                    self.path.truncate(depth.saturating_sub(1));
                     self.path.push(step);
                     self.enter(term);
-                    return Some((self.path.clone(), term));
+                    return Some(term);
                 }
                 None => {
                     self.open.pop();
@@ -106,11 +115,86 @@ impl<'t> Iterator for Walk<'t> {
             }
         }
     }
+
+    fn enter(&mut self, term: &'t Term) {
+        self.open.push(match term {
+            Term::Array(items) => Inside::Array(0, items.iter()),
+            Term::Set(items) => Inside::Set(0, items.iter()),
+            Term::Map(entries) => Inside::Map(entries.iter()),
+            _ => return,
+        });
+    }
 }
 
-fn key_term(key: &Key) -> Term {
-    match key {
-        Key::Integer(number) => Term::Integer(*number),
-        Key::Str(text) => Term::Str(Arc::clone(text)),
+impl<'t> Inside<'t> {
+    fn next(&mut self) -> Option<(Term, &'t Term)> {
+        let (index, item) = match self {
+            Inside::Array(index, items) => (index, items.next()?),
+            Inside::Set(index, items) => (index, items.next()?),
+            Inside::Map(entries) => {
+                return entries.next().map(|(key, item)| match key {
+                    Key::Integer(number) => (Term::Integer(*number), item),
+                    Key::Str(text) => (Term::Str(Arc::clone(text)), item),
+                });
+            }
+        };
+        *index += 1;
+        Some((Term::Integer(*index - 1), item))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    fn map(entries: &[(&str, Term)]) -> Term {
+        Term::Map(Arc::new(BTreeMap::from_iter(entries.iter().map(|(k, v)| (Key::Str((*k).into()), v.clone())))))
+    }
+
+    fn push() -> Term {
+        let update = |name: &str| map(&[("ref", name.into())]);
+        let updates = Term::Array([update("refs/heads/x"), update("refs/heads/y")].into());
+        map(&[("base", "main".into()), ("empty", Term::Array([].into())), ("updates", updates)])
+    }
+
+    #[test]
+    fn scalars_come_with_their_paths_in_order() {
+        let nodes: Vec<_> = body_nodes(&push()).collect();
+        let path = |index: i64| vec!["updates".into(), index.into(), "ref".into()];
+        assert_eq!(
+            nodes,
+            [(vec!["base".into()], "main".into()), (path(0), "refs/heads/x".into()), (path(1), "refs/heads/y".into()),]
+        );
+        assert_eq!(body_nodes(&Term::Null).collect::<Vec<_>>(), [(vec![], Term::Null)]);
+    }
+
+    #[test]
+    fn containers_are_described() {
+        let shapes: Vec<_> = body_shapes(&push()).collect();
+        assert_eq!(shapes.first(), Some(&(vec![], "map", 3)));
+        assert!(shapes.contains(&(vec!["empty".into()], "array", 0)));
+        assert!(shapes.contains(&(vec!["updates".into(), 1.into()], "map", 1)));
+        assert_eq!(shapes.len(), 5);
+    }
+
+    #[test]
+    fn counting_counts_scalars_and_empty_containers() {
+        assert_eq!(count_nodes(&push()), 4);
+        assert_eq!(count_nodes(&Term::Array([].into())), 1);
+    }
+
+    #[test]
+    fn lookup_follows_keys_and_indices() {
+        let tree = push();
+        assert_eq!(lookup(&tree, &["updates", "1", "ref"]), Some(&"refs/heads/y".into()));
+        assert_eq!(lookup(&tree, &["base"]), Some(&"main".into()));
+        assert_eq!(lookup::<&str>(&tree, &[]), Some(&tree));
+        for path in
+            [&["updates", "2"][..], &["updates", "01"], &["updates", "+1"], &["updates", ""], &["base", "x"], &["no"]]
+        {
+            assert_eq!(lookup(&tree, path), None, "{path:?}");
+        }
     }
 }

@@ -42,6 +42,17 @@ pub(super) enum Upto {
     Prefix(usize),
 }
 
+impl Upto {
+    /// How far to go in a layer that is decoded again: compressing grows no text by more than this.
+    fn of_a_layer(self) -> Upto {
+        let grown = |most: usize| most.saturating_add(most / 8).saturating_add(CHUNK);
+        match self {
+            Upto::End(most) => Upto::End(grown(most)),
+            Upto::Prefix(most) => Upto::Prefix(grown(most)),
+        }
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Coding {
     Gzip,
@@ -59,9 +70,10 @@ pub(super) fn is_identity(encoding: &str) -> bool {
 /// what can be known of the beginning comes out.
 pub(super) fn undo(encoding: &str, bytes: &[u8], complete: bool, upto: Upto) -> Result<Undone, EncodingError> {
     let mut now = Undone { bytes: Vec::new(), ended: complete };
-    for (index, coding) in codings(encoding)?.into_iter().rev().enumerate() {
-        let input = if index == 0 { bytes } else { &now.bytes };
-        now = undo_one(coding, input, now.ended, upto)?;
+    let codings = codings(encoding)?;
+    for (index, coding) in codings.iter().enumerate().rev() {
+        let input = if index + 1 == codings.len() { bytes } else { &now.bytes };
+        now = undo_one(*coding, input, now.ended, if index == 0 { upto } else { upto.of_a_layer() })?;
     }
     Ok(now)
 }

@@ -14,6 +14,8 @@ mod graphql;
 mod json;
 mod media;
 mod multipart;
+#[cfg(test)]
+mod tests;
 
 use std::borrow::Cow;
 
