@@ -38,7 +38,12 @@ pub enum Expr {
     Or(Box<(Expr, Expr)>),
     /// Body, fallback. The fallback is evaluated first, and its errors are not caught.
     TryOr(Box<(Expr, Expr)>),
-    Quantify { all: bool, over: Box<Expr>, slot: Slot, body: Box<Expr> },
+    Quantify {
+        all: bool,
+        over: Box<Expr>,
+        slot: Slot,
+        body: Box<Expr>,
+    },
     /// A regex known at load.
     Matches(Box<Expr>, usize),
     /// A glob known at load.
@@ -201,7 +206,10 @@ fn one_line(text: &str) -> String {
 }
 
 /// Resolves the text of a narrowing to its number.
-pub type Narrow<'a> = dyn FnMut(&str) -> Result<usize, String> + 'a;
+pub trait Narrow {
+    /// The number, or why the line can't be applied.
+    fn resolve(&mut self, line: &str) -> Result<usize, String>;
+}
 
 /// What compiling an expression needs to know.
 pub struct ExprCompiler<'a, 't> {
@@ -214,7 +222,7 @@ pub struct ExprCompiler<'a, 't> {
     /// Size of one regex.
     pub max_regex: usize,
     /// How `allows` is resolved, where it is legal.
-    pub narrow: Option<&'a mut Narrow<'a>>,
+    pub narrow: Option<&'a mut dyn Narrow>,
 }
 
 /// Variables in scope, by slot; closures push theirs.
@@ -320,7 +328,7 @@ impl ExprCompiler<'_, '_> {
         }
         let line = self.terms.get_str(*word).to_owned();
         let narrow = self.narrow.as_mut().ok_or(CompileError::AllowsMisplaced)?;
-        match narrow(&line) {
+        match narrow.resolve(&line) {
             Ok(index) => Ok(Expr::Allows(index)),
             Err(why) => Err(CompileError::Narrowing { line, why }),
         }
@@ -504,9 +512,7 @@ impl Expr {
                 pair.0.has_allows() || pair.1.has_allows()
             }
             Expr::Quantify { over, body, .. } => over.has_allows() || body.has_allows(),
-            Expr::Extern(_, operands) => {
-                operands.0.has_allows() || operands.1.as_ref().is_some_and(Expr::has_allows)
-            }
+            Expr::Extern(_, operands) => operands.0.has_allows() || operands.1.as_ref().is_some_and(Expr::has_allows),
         }
     }
 }

@@ -98,8 +98,7 @@ impl Meter {
     /// Uses up `rows` of the budget that the rule's owner has.
     pub fn burn(&mut self, token: bool, rows: u64) -> Result<(), Fault> {
         self.used += rows;
-        let (left, budget) =
-            if token { (&mut self.token, Budget::Token) } else { (&mut self.policy, Budget::Policy) };
+        let (left, budget) = if token { (&mut self.token, Budget::Token) } else { (&mut self.policy, Budget::Policy) };
         match left.checked_sub(rows) {
             Some(rest) => {
                 *left = rest;
@@ -111,11 +110,8 @@ impl Meter {
 
     /// Counts a fact that a rule derived.
     pub fn derive(&mut self, token: bool) -> Result<(), Fault> {
-        let (left, budget) = if token {
-            (&mut self.token_derived, Budget::TokenDerived)
-        } else {
-            (&mut self.derived, Budget::Derived)
-        };
+        let (left, budget) =
+            if token { (&mut self.token_derived, Budget::TokenDerived) } else { (&mut self.derived, Budget::Derived) };
         match left.checked_sub(1) {
             Some(rest) => {
                 *left = rest;

@@ -241,9 +241,7 @@ impl<'a> Terms<'a> {
     /// The caller has put them into that form: see [`Terms::set`] and [`Terms::map`].
     fn list(&mut self, tag: Tag, words: &[Word]) -> Word {
         let hash = hash_list(tag, words);
-        if let Some(word) =
-            self.base.find_list(hash, tag, words).or_else(|| self.over.find_list(hash, tag, words))
-        {
+        if let Some(word) = self.base.find_list(hash, tag, words).or_else(|| self.over.find_list(hash, tag, words)) {
             return word;
         }
         let word = Word::interned(tag, self.over.first.list + self.over.lists.len());
@@ -402,8 +400,7 @@ impl<'a> Terms<'a> {
             ast::Term::Bool(value) => Word::bool(*value),
             ast::Term::Null => Word::NULL,
             ast::Term::Set(items) => {
-                let mut words =
-                    items.iter().map(|item| self.ast_at(item, depth + 1)).collect::<Result<Vec<_>, _>>()?;
+                let mut words = items.iter().map(|item| self.ast_at(item, depth + 1)).collect::<Result<Vec<_>, _>>()?;
                 self.set(&mut words)
             }
             ast::Term::Array(items) => {
