@@ -7,6 +7,7 @@ mod datalog;
 mod decision;
 pub mod grant;
 mod limits;
+pub mod lint;
 mod program;
 mod rulebook;
 mod situation;

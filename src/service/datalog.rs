@@ -156,14 +156,14 @@ fn offset_in(text: &str, slice: &str) -> usize {
 
 fn syntax_complaint(text: &str, error: &parser::Error<'_>) -> Complaint {
     let offset = offset_in(text, error.input);
-    let short = |text: &str| text.trim().chars().take(40).collect::<String>();
+    let short = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(40).collect::<String>();
     let message = match &error.message {
         Some(message) => format!("datalog: {message}, near `{}`", short(error.input)),
         None => {
             // The parser says only where it gave up, which is inside the statement.
             let before = text.get(..offset).unwrap_or("");
             let start = before.rfind(';').map_or(0, |end| end + 1);
-            let statement = short(text.get(start..).unwrap_or(""));
+            let statement = short(text.get(start..).unwrap_or("").split(';').next().unwrap_or(""));
             format!("datalog: `{statement}` is no statement: use a fact, a rule, a check or a policy")
         }
     };

@@ -155,6 +155,14 @@ impl ResolvedLine {
         &self.line
     }
 
+    /// What an `only` lists; empty for any other clause.
+    pub fn items(&self) -> &[ResolvedItem] {
+        match &self.rule {
+            Rule::Only(items) => items,
+            Rule::All | Rule::Except { .. } | Rule::Nothing => &[],
+        }
+    }
+
     /// The predicates that evaluating the line reads.
     pub fn predicates(&self) -> Vec<&str> {
         fn of_operations(operations: &[VerbOperation]) -> impl Iterator<Item = &str> {

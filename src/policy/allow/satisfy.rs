@@ -23,27 +23,38 @@ pub fn satisfied(line: &ResolvedLine, item: &dyn ItemView) -> bool {
     let Some(operation) = item.operation() else {
         return false;
     };
-    let one_of = |operations: &[VerbOperation]| operations.iter().any(|wanted| is_operation(wanted, operation, item));
+    let one_of = |operations: &[VerbOperation]| operations.iter().any(|wanted| covers(wanted, operation, item));
+    let touches = |operations: &[VerbOperation]| operations.iter().any(|wanted| touches(wanted, operation, item));
     match &line.rule {
         Rule::All => true,
         Rule::Nothing => false,
-        Rule::Except { verbs, except } => one_of(verbs) && !one_of(except),
+        Rule::Except { verbs, except } => one_of(verbs) && !touches(except),
         Rule::Only(items) => {
             items.iter().any(|allowed| one_of(&allowed.operations) && conditions_hold(allowed, operation, item))
         }
     }
 }
 
-fn is_operation(wanted: &VerbOperation, operation: &str, item: &dyn ItemView) -> bool {
-    if wanted.operation.as_ref() != operation {
-        return false;
+/// Whether the item is that operation and nothing else: with the fact that tells it apart, and no other
+/// value of its predicate (`?service=git-upload-pack&service=git-receive-pack` is both, or either).
+fn covers(wanted: &VerbOperation, operation: &str, item: &dyn ItemView) -> bool {
+    let (mut some, mut all) = (false, true);
+    if let Some(with) = &wanted.with {
+        item.each(&with.predicate, &mut |terms| {
+            some = true;
+            all &= terms == with.terms.as_slice();
+        });
     }
-    let Some(with) = &wanted.with else {
-        return true;
-    };
-    let mut found = false;
-    item.each(&with.predicate, &mut |terms| found |= terms == with.terms.as_slice());
-    found
+    wanted.operation.as_ref() == operation && (wanted.with.is_none() || (some && all))
+}
+
+/// Whether the item could be that operation.
+fn touches(wanted: &VerbOperation, operation: &str, item: &dyn ItemView) -> bool {
+    let mut some = wanted.with.is_none();
+    if let Some(with) = &wanted.with {
+        item.each(&with.predicate, &mut |terms| some |= terms == with.terms.as_slice());
+    }
+    some && wanted.operation.as_ref() == operation
 }
 
 fn conditions_hold(allowed: &ResolvedItem, operation: &str, item: &dyn ItemView) -> bool {

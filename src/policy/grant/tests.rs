@@ -133,7 +133,7 @@ fn what_is_wrong_is_told_with_its_place_and_what_is_accepted() {
         ("credential_route = [{ resources = ['*'] }]", "g.toml:3:21: `credential` is missing in `credential_route[0]`"),
         (
             "datalog = '''\nallow if grant(\"g\");\nallow iff true;\n'''",
-            "g.toml:5:9: datalog: `allow iff true;` is no statement: use a fact",
+            "g.toml:5:9: datalog: `allow iff true` is no statement: use a fact",
         ),
         (
             "datalog = '''\ncheck if \"s: all\".extern::allows();\n'''",

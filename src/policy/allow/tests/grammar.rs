@@ -1,8 +1,8 @@
-//! The grammar and its one spelling. Evaluation is tested beside [`super::satisfied`].
+//! The grammar and its one spelling.
 
 use proptest::prelude::*;
 
-use super::*;
+use super::super::*;
 use crate::service::Datalog;
 use crate::token::ast;
 
