@@ -192,12 +192,12 @@ impl Watchers {
     }
 
     /// Looks at all of them once: whose ids are revoked, whose time is up.
-    pub fn sweep(&self, now: Timestamp, revoked: &dyn Fn(&RevocationId) -> bool) {
+    pub fn sweep(&self, now: Timestamp, revoked: &dyn Fn(&[RevocationId]) -> bool) {
         let uptime = u32::try_from(self.0.born.elapsed().as_secs()).unwrap_or(u32::MAX);
         self.sweep_at(now, uptime, revoked);
     }
 
-    fn sweep_at(&self, now: Timestamp, uptime: u32, revoked: &dyn Fn(&RevocationId) -> bool) {
+    fn sweep_at(&self, now: Timestamp, uptime: u32, revoked: &dyn Fn(&[RevocationId]) -> bool) {
         for watched in self.all() {
             if let Some(cut) = watched.due(now, uptime, revoked) {
                 watched.cut(cut);
@@ -225,7 +225,7 @@ impl Watchers {
         self,
         mut changed: watch::Receiver<u64>,
         clock: impl Fn() -> Timestamp + Send,
-        revoked: impl Fn(&RevocationId) -> bool + Send + Sync,
+        revoked: impl Fn(&[RevocationId]) -> bool + Send + Sync,
     ) {
         let mut tick = tokio::time::interval(Duration::from_secs(1));
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -250,8 +250,8 @@ impl Registry {
 
 impl Watched {
     /// Why it is to be cut now, if it is.
-    fn due(&self, now: Timestamp, uptime: u32, revoked: &dyn Fn(&RevocationId) -> bool) -> Option<Cut> {
-        if self.ids.iter().any(revoked) {
+    fn due(&self, now: Timestamp, uptime: u32, revoked: &dyn Fn(&[RevocationId]) -> bool) -> Option<Cut> {
+        if revoked(&self.ids) {
             return Some(Cut::Revoked);
         }
         if now >= self.expires {
@@ -468,13 +468,13 @@ mod tests {
         Terms { idle: Duration::from_secs(5), head: Duration::from_secs(60), decide_again: None, on_end: None }
     }
 
-    const NOBODY: &dyn Fn(&RevocationId) -> bool = &|_| false;
+    const NOBODY: &dyn Fn(&[RevocationId]) -> bool = &|_| false;
 
     #[test]
     fn a_revoked_id_cuts_its_relays_and_no_others() {
         let watchers = Watchers::new();
         let (mine, other) = (watchers.guard(&watch(1, None), terms()), watchers.guard(&watch(2, None), terms()));
-        watchers.sweep(0, &|id| id.as_bytes() == [1; 64]);
+        watchers.sweep(0, &|ids| ids[0].as_bytes() == [1; 64]);
         assert_eq!(mine.cut(), Some(Cut::Revoked));
         assert_eq!(other.cut(), None);
     }

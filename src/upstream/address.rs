@@ -115,3 +115,31 @@ fn what_v6(ip: Ipv6Addr) -> Option<&'static str> {
         _ => return None,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(allow: &[&str], address: &str) -> Result<(), Forbidden> {
+        AddressRules::new(allow.iter().map(|net| net.parse().unwrap()).collect()).check(address.parse().unwrap())
+    }
+
+    #[test]
+    fn public_addresses_are_allowed_also_when_they_are_embedded() {
+        for public in
+            ["1.1.1.1", "140.82.121.4", "2606:4700::1111", "64:ff9b::101:101", "2002:101:101::1", "::ffff:1.1.1.1"]
+        {
+            assert_eq!(check(&[], public), Ok(()), "{public}");
+        }
+    }
+
+    #[test]
+    fn a_listed_range_opens_itself_and_its_mapped_spelling_and_nothing_else() {
+        assert!(check(&["10.1.0.0/16"], "10.1.2.3").is_ok());
+        assert!(check(&["10.1.0.0/16"], "::ffff:10.1.2.3").is_ok());
+        assert!(check(&["10.1.0.0/16"], "10.2.0.1").is_err());
+        assert!(check(&["10.1.0.0/16"], "64:ff9b::a01:203").is_err(), "a gateway's spelling is opened as such");
+        assert!(check(&["64:ff9b::/96"], "64:ff9b::a01:203").is_ok());
+        assert!(check(&["fd00::/8"], "fd12::1").is_ok());
+    }
+}

@@ -128,6 +128,7 @@ pub struct AnswerBody {
     kind: Down,
     /// A task that still sends the request's body, after an early answer.
     upload: Option<Task>,
+    early: bool,
 }
 
 #[derive(Debug)]
@@ -163,23 +164,30 @@ struct Short(u64);
 
 impl AnswerBody {
     /// The body of an answer over HTTP/1.1. Goes home at once if it has none.
-    pub(super) fn h1(body: Incoming, home: Option<(Box<H1>, Arc<Slot>)>, upload: Option<Task>) -> AnswerBody {
+    pub(super) fn h1(body: Incoming, home: Option<(Box<H1>, Arc<Slot>)>) -> AnswerBody {
         let ended = body.is_end_stream();
-        let mut answer = AnswerBody { kind: Down::H1 { body, home }, upload };
+        let mut answer = AnswerBody { kind: Down::H1 { body, home }, upload: None, early: false };
         if ended {
             answer.go_home(&mut Context::from_waker(std::task::Waker::noop()));
         }
         answer
     }
 
+    /// The body of an answer over HTTP/1.1 that began before its request had ended; `upload` goes on with the
+    /// request.
+    pub(super) fn early_h1(body: Incoming, upload: Option<Task>) -> AnswerBody {
+        AnswerBody { kind: Down::H1 { body, home: None }, upload, early: true }
+    }
+
     /// The body of an answer over HTTP/2.
     pub(super) fn h2(stream: RecvStream, length: Option<u64>, place: Place, upload: Option<Task>) -> AnswerBody {
-        AnswerBody { kind: Down::H2 { stream, left: length, _place: place }, upload }
+        let early = upload.is_some();
+        AnswerBody { kind: Down::H2 { stream, left: length, _place: place }, upload, early }
     }
 
     /// Whether the answer began before its request had ended.
     pub fn is_early(&self) -> bool {
-        self.upload.is_some()
+        self.early
     }
 
     /// Gives the connection back, if the request is through as well.

@@ -8,7 +8,6 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
-use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
@@ -20,7 +19,7 @@ use hyper_util::rt::TokioIo;
 use super::body::Body;
 use super::error::UpstreamError;
 use super::gauge::Open;
-use super::io::{Heard, Io};
+use super::io::{Io, Trace};
 use crate::words::Reason;
 
 /// Bytes that may come before the head of the final answer, interim answers included (R121).
@@ -32,7 +31,7 @@ const MAX_FIELDS: usize = 256;
 pub(super) struct H1 {
     sender: http1::SendRequest<Body>,
     driver: http1::Connection<TokioIo<Io>, Body>,
-    heard: Heard,
+    trace: Trace,
     /// Whether the driver has come to its end.
     finished: bool,
     _open: Open,
@@ -54,14 +53,14 @@ pub(super) struct Failed {
 
 impl H1 {
     pub(super) async fn open(io: Io, max_head: usize) -> Result<Box<H1>, UpstreamError> {
-        let heard = io.heard();
+        let trace = io.trace();
         let mut builder = http1::Builder::new();
         builder.max_headers(MAX_FIELDS).max_header_size(max_head);
         let (sender, driver) = builder
             .handshake(TokioIo::new(io))
             .await
             .map_err(|e| UpstreamError::unsent(Reason::UpstreamUnreachable, e))?;
-        Ok(Box::new(H1 { sender, driver, heard, finished: false, _open: Open::new("http/1.1") }))
+        Ok(Box::new(H1 { sender, driver, trace, finished: false, _open: Open::new("http/1.1") }))
     }
 
     /// Whether an idle connection can take a request: the upstream has neither closed it nor said
@@ -69,7 +68,7 @@ impl H1 {
     pub(super) fn is_alive(&mut self) -> bool {
         let mut context = Context::from_waker(Waker::noop());
         self.poll_driver(&mut context);
-        !self.finished && self.sender.is_ready()
+        !self.finished && self.sender.is_ready() && !self.trace.is_deaf()
     }
 
     /// Moves bytes. Returns whether the connection has come to its end.
@@ -82,12 +81,15 @@ impl H1 {
 
     /// Whether request and answer are both through, so that the next request may come.
     pub(super) fn is_free(&mut self, cx: &mut Context<'_>) -> bool {
+        if self.trace.is_deaf() {
+            return false;
+        }
         (self.sender.is_ready() && !self.finished) || (!self.poll_driver(cx) && self.sender.is_ready())
     }
 
     /// Sends one request and waits for the head of its answer.
     pub(super) async fn exchange(mut self: Box<Self>, request: Request<Body>, upgrade: bool) -> Result<Sent, Failed> {
-        let heard_before = self.heard.load(Ordering::Relaxed);
+        let heard_before = self.trace.heard();
         let mut answer = pin!(self.sender.try_send_request(request));
         let answered = poll_fn(|cx| {
             let finished = self.poll_driver(cx);
@@ -97,7 +99,7 @@ impl H1 {
                     error: UpstreamError::new(reason(e.error()), e.into_error()),
                 })),
                 Poll::Pending if finished => Poll::Ready(Err(broken("the connection ended before an answer"))),
-                Poll::Pending if self.heard.load(Ordering::Relaxed) - heard_before > MAX_BEFORE_HEAD => {
+                Poll::Pending if self.trace.heard() - heard_before > MAX_BEFORE_HEAD => {
                     Poll::Ready(Err(broken("too much came before the head of an answer")))
                 }
                 Poll::Pending => Poll::Pending,

@@ -3,22 +3,45 @@
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
-/// Counts what has been heard, so that whoever waits for the head of an answer can tell a flood of
-/// interim answers from silence (R121).
-pub(super) type Heard = Arc<AtomicU64>;
+/// What has happened on a connection, for whoever only holds its HTTP side.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Trace(Arc<Traced>);
+
+#[derive(Debug, Default)]
+struct Traced {
+    heard: AtomicU64,
+    deaf: AtomicBool,
+}
+
+impl Trace {
+    /// Bytes that have come so far. Whoever waits for the head of an answer can tell by it a flood of interim
+    /// answers from silence (R121).
+    pub(super) fn heard(&self) -> u64 {
+        self.0.heard.load(Ordering::Relaxed)
+    }
+
+    /// Whether the other side no longer takes what is sent.
+    pub(super) fn is_deaf(&self) -> bool {
+        self.0.deaf.load(Ordering::Relaxed)
+    }
+}
 
 /// A connection to an upstream.
+///
+/// A write that fails is no error here: an upstream that answers early and closes resets what is still
+/// being sent, while its answer waits to be read (R114). What is sent from then on goes nowhere, the answer
+/// is read, and then comes the end or the error, from the side that says which of them it is.
 #[derive(Debug)]
 pub(super) struct Io {
     stream: Stream,
-    heard: Heard,
+    trace: Trace,
 }
 
 #[derive(Debug)]
@@ -29,15 +52,27 @@ enum Stream {
 
 impl Io {
     pub(super) fn plain(stream: TcpStream) -> Io {
-        Io { stream: Stream::Plain(stream), heard: Heard::default() }
+        Io { stream: Stream::Plain(stream), trace: Trace::default() }
     }
 
     pub(super) fn tls(stream: TlsStream<TcpStream>) -> Io {
-        Io { stream: Stream::Tls(Box::new(stream)), heard: Heard::default() }
+        Io { stream: Stream::Tls(Box::new(stream)), trace: Trace::default() }
     }
 
-    pub(super) fn heard(&self) -> Heard {
-        self.heard.clone()
+    pub(super) fn trace(&self) -> Trace {
+        self.trace.clone()
+    }
+
+    /// What a failed write or flush of `ok` comes to.
+    fn outcome<T>(&self, polled: Poll<io::Result<T>>, ok: T) -> Poll<io::Result<T>> {
+        match polled {
+            Poll::Ready(Err(error)) => {
+                tracing::debug!(%error, "an upstream no longer takes what is sent");
+                self.trace.0.deaf.store(true, Ordering::Relaxed);
+                Poll::Ready(Ok(ok))
+            }
+            other => other,
+        }
     }
 
     /// Whether both sides agreed on HTTP/2.
@@ -59,7 +94,7 @@ impl AsyncRead for Io {
         let read = buf.filled().len() - before;
         if read > 0 {
             // only ever written here, by whoever owns the connection at the time
-            self.heard.store(self.heard.load(Ordering::Relaxed) + read as u64, Ordering::Relaxed);
+            self.trace.0.heard.store(self.trace.heard() + read as u64, Ordering::Relaxed);
         }
         polled
     }
@@ -67,10 +102,14 @@ impl AsyncRead for Io {
 
 impl AsyncWrite for Io {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        match &mut self.stream {
+        if self.trace.is_deaf() {
+            return Poll::Ready(Ok(bytes.len()));
+        }
+        let polled = match &mut self.stream {
             Stream::Plain(tcp) => Pin::new(tcp).poll_write(cx, bytes),
             Stream::Tls(tls) => Pin::new(tls.as_mut()).poll_write(cx, bytes),
-        }
+        };
+        self.outcome(polled, bytes.len())
     }
 
     fn poll_write_vectored(
@@ -78,10 +117,15 @@ impl AsyncWrite for Io {
         cx: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        match &mut self.stream {
+        let all = slices.iter().map(|slice| slice.len()).sum();
+        if self.trace.is_deaf() {
+            return Poll::Ready(Ok(all));
+        }
+        let polled = match &mut self.stream {
             Stream::Plain(tcp) => Pin::new(tcp).poll_write_vectored(cx, slices),
             Stream::Tls(tls) => Pin::new(tls.as_mut()).poll_write_vectored(cx, slices),
-        }
+        };
+        self.outcome(polled, all)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -92,13 +136,20 @@ impl AsyncWrite for Io {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut self.stream {
+        if self.trace.is_deaf() {
+            return Poll::Ready(Ok(()));
+        }
+        let polled = match &mut self.stream {
             Stream::Plain(tcp) => Pin::new(tcp).poll_flush(cx),
             Stream::Tls(tls) => Pin::new(tls.as_mut()).poll_flush(cx),
-        }
+        };
+        self.outcome(polled, ())
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.trace.is_deaf() {
+            return Poll::Ready(Ok(()));
+        }
         match &mut self.stream {
             Stream::Plain(tcp) => Pin::new(tcp).poll_shutdown(cx),
             Stream::Tls(tls) => Pin::new(tls.as_mut()).poll_shutdown(cx),

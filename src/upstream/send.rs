@@ -1,7 +1,9 @@
 //! Sending a request: find or make a connection, exchange, retry where that is safe (R119).
 
+use std::future::poll_fn;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -271,22 +273,17 @@ fn answered_h1(
     answer: Response<hyper::body::Incoming>,
     connection: Option<Box<H1>>,
     slot: &Arc<Slot>,
-    progress: Option<Arc<std::sync::atomic::AtomicBool>>,
+    progress: Option<Arc<AtomicBool>>,
 ) -> Answer {
     let uploading = progress.is_some_and(|ended| !ended.load(Ordering::Relaxed));
     let (head, body) = answer.into_parts();
     let body = match connection {
         Some(mut connection) if uploading => {
-            let driver = tokio::spawn(async move {
-                std::future::poll_fn(|cx| {
-                    if connection.poll_driver(cx) { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
-                })
-                .await;
-            });
-            AnswerBody::h1(body, None, Some(Task(driver)))
+            let rest = poll_fn(move |cx| if connection.poll_driver(cx) { Poll::Ready(()) } else { Poll::Pending });
+            AnswerBody::early_h1(body, Some(Task(tokio::spawn(rest))))
         }
-        Some(connection) => AnswerBody::h1(body, Some((connection, slot.clone())), None),
-        None => AnswerBody::h1(body, None, None),
+        None if uploading => AnswerBody::early_h1(body, None),
+        connection => AnswerBody::h1(body, connection.map(|connection| (connection, slot.clone()))),
     };
     Answer::Response(Response::from_parts(head, body))
 }
