@@ -162,6 +162,22 @@ pub struct Denial {
     pub fuel: u64,
 }
 
+impl Denial {
+    /// A denial that nothing more is known of.
+    pub(super) fn because(reason: Reason, message: impl Into<String>) -> Denial {
+        Denial {
+            reason,
+            message: message.into(),
+            failed: Vec::new(),
+            closest: None,
+            candidate: None,
+            items: Vec::new(),
+            failed_item: None,
+            fuel: 0,
+        }
+    }
+}
+
 /// A check that failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FailedCheck {

@@ -3,8 +3,11 @@
 //! Layer 1, pure: a decision is a function of a compiled program, the facts of a request and the time.
 
 pub mod allow;
+mod choice;
 mod datalog;
+mod decide;
 mod decision;
+mod explain;
 pub mod grant;
 mod limits;
 pub mod lint;
@@ -13,12 +16,13 @@ mod rulebook;
 mod situation;
 pub mod spec;
 
+pub use decide::{admit, decide};
 pub use decision::{
     Candidate, CredentialChoice, DecidedItem, Decision, Denial, FailedCheck, Narrowing, Origin, Permit, Watch,
 };
 pub use grant::Grant;
 pub use limits::Limits;
-pub use program::{Program, admit, compile, compile_endpoint, compile_passthrough, decide};
+pub use program::{Program, compile, compile_endpoint, compile_passthrough};
 pub use rulebook::Rulebook;
 pub use situation::{Accounts, Situation};
 pub use spec::Spec;

@@ -22,6 +22,6 @@ mod strata;
 mod word;
 
 pub(super) use expr::{CompileError, Narrow};
-pub(super) use fault::{Budget, EvalError, Fault, Meter};
+pub(super) use fault::{Budget, Fault, Meter};
 pub(super) use machine::{Input, Machine, MachineError, Owner, Place, What};
-pub(super) use run::{Run, Scratch, Stop, Verdict};
+pub(super) use run::{Nearest, Run, Scratch, Stop, Verdict};

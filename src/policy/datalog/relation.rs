@@ -71,6 +71,11 @@ impl Relation {
         self.origins.len()
     }
 
+    /// About how many bytes it holds on to.
+    pub fn memory(&self) -> usize {
+        self.rows.capacity() * 8 + self.origins.capacity() * 8 + self.seen.capacity() * 16
+    }
+
     /// How many columns a row has.
     pub fn arity(&self) -> usize {
         self.arity

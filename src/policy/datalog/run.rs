@@ -34,6 +34,18 @@ pub struct Scratch {
     cached: Vec<Option<bool>>,
 }
 
+impl Scratch {
+    /// Gives memory back after an unusually large request.
+    pub fn trim(&mut self) {
+        const KEPT: usize = 1 << 22;
+        self.over.trim(KEPT);
+        let rows: usize = self.relations.iter().map(Relation::memory).sum();
+        if rows > KEPT {
+            self.relations = Vec::new();
+        }
+    }
+}
+
 /// What stopped a decision, and in which statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stop {
@@ -74,6 +86,21 @@ pub struct Run<'m, 's> {
     facts_left: u32,
     allowed: Vec<bool>,
     in_item: bool,
+    /// How many atoms the search that came furthest has matched, and whether its filters held too.
+    reached: (usize, usize),
+}
+
+/// The body that came closest to matching.
+#[derive(Debug, Clone, Copy)]
+pub struct Nearest {
+    /// Whose body.
+    pub place: Place,
+    /// Which of its alternatives.
+    pub query: usize,
+    /// The first atom, in source order, that nothing matched; none if only conditions failed.
+    pub missing: Option<usize>,
+    relation: Option<usize>,
+    score: (usize, usize),
 }
 
 /// What to do with a complete match.
@@ -138,6 +165,7 @@ impl<'m, 's> Run<'m, 's> {
             facts_left: limits.max_facts,
             allowed: Vec::new(),
             in_item: false,
+            reached: (0, 0),
         }
     }
 
@@ -452,6 +480,7 @@ impl<'m, 's> Run<'m, 's> {
         goal: &mut Goal<'_>,
     ) -> Result<Next, Fault> {
         let plan = search.plan;
+        self.reached.1 = self.reached.1.max(depth);
         let Some(step) = plan.steps.get(depth) else {
             return self.complete(search, origin, carry, goal);
         };
@@ -544,6 +573,7 @@ impl<'m, 's> Run<'m, 's> {
                 Col::Bind(slot) => self.slots[usize::from(*slot)] = word,
             }
         }
+        self.reached.0 = self.reached.0.max(depth + 1);
         let filters = if made { &step.filters_made } else { &step.filters };
         match self.filters(search, filters, carry, goal)? {
             Some(carry) => self.step(search, depth + 1, origin | of_row, carry, goal),
@@ -580,6 +610,49 @@ impl<'m, 's> Run<'m, 's> {
                 // one has an error or another origin
                 Ok(Next::On)
             }
+        }
+    }
+
+    /// Which `allow if` came closest.
+    pub fn nearest_policy(&mut self) -> Option<Nearest> {
+        let machine = self.machine;
+        let mut best: Option<Nearest> = None;
+        for policy in machine.policies.iter().filter(|policy| policy.allow) {
+            for (query, body) in policy.queries.iter().enumerate() {
+                self.consider(policy.place, query, body, policy.view, &mut best);
+            }
+        }
+        best
+    }
+
+    /// Which rule came closest to deriving what is missing there.
+    pub fn nearest_rule(&mut self, missing: &Nearest) -> Option<Nearest> {
+        let machine = self.machine;
+        let relation = missing.relation?;
+        let mut best: Option<Nearest> = None;
+        for rule in machine.rules.iter().filter(|rule| rule.head == relation && !rule.view.token) {
+            self.consider(rule.place, 0, &rule.body, rule.view, &mut best);
+        }
+        best
+    }
+
+    fn consider(&mut self, place: Place, query: usize, body: &Body, view: View, best: &mut Option<Nearest>) {
+        self.reached = (0, 0);
+        let mut goal = Goal::Exists { found: false, all: false };
+        if self.search(body, &body.full, Window::Whole, view, &mut goal).is_err() {
+            return;
+        }
+        let (rows, held) = self.reached;
+        let step = if rows > held { None } else { body.full.steps.get(held) };
+        let found = Nearest {
+            place,
+            query,
+            missing: step.map(|step| step.atom),
+            relation: step.map(|step| step.rel),
+            score: (rows + held, usize::MAX - body.rels.len()),
+        };
+        if best.is_none_or(|best| found.score > best.score) {
+            *best = Some(found);
         }
     }
 
