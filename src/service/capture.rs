@@ -41,6 +41,15 @@ pub(super) enum Source {
     Response(Steps),
     /// `lower:NAME`: another capture in lower case.
     Lower(usize),
+    /// `text:refs/{ref}`: other captures put into a text.
+    Text(Arc<[TextPiece]>),
+}
+
+/// A piece of a [`Source::Text`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum TextPiece {
+    Literal(Arc<str>),
+    Capture(usize),
 }
 
 /// A path into a tree.
@@ -82,14 +91,12 @@ impl Source {
                 Some(path) => Source::Count(steps(path)?),
                 None => return Err(format!("`{text}` counts nothing: use `count:body:PATH`")),
             },
-            ("lower", name) => match captures.iter().position(|capture| &*capture.name == name) {
-                Some(index) => Source::Lower(index),
-                None => return Err(format!("`{text}`: `{name}` is not a capture that stands before it")),
-            },
+            ("lower", name) => Source::Lower(before(name, captures)?),
+            ("text", template) => Source::Text(text_pieces(template, captures)?),
             _ => {
                 return Err(format!(
                     "`{text}` is not a source: use header:NAME, query:KEY, body:PATH, count:body:PATH, each:PATH, \
-                     outer:PATH, response:PATH, lower:CAPTURE, method, host or path"
+                     outer:PATH, response:PATH, lower:CAPTURE, text:…{{CAPTURE}}…, method, host or path"
                 ));
             }
         })
@@ -101,8 +108,15 @@ impl Source {
             Source::Body(_) | Source::Count(_) => Stage::Body,
             Source::Each(_) | Source::Outer(_) => Stage::Element,
             Source::Response(_) => Stage::Response,
-            // A lower-cased capture stands behind its source, so this ends.
+            // A capture that is made of others stands behind them, so this ends.
             Source::Lower(of) => captures.get(*of).map_or(Stage::Head, |capture| capture.source.stage(captures)),
+            Source::Text(pieces) => {
+                let of = pieces.iter().filter_map(|piece| match piece {
+                    TextPiece::Capture(of) => captures.get(*of),
+                    TextPiece::Literal(_) => None,
+                });
+                of.map(|capture| capture.source.stage(captures)).max().unwrap_or(Stage::Head)
+            }
             _ => Stage::Head,
         }
     }
@@ -160,11 +174,12 @@ pub(super) struct Head<'a> {
     pub(super) ignore_case: bool,
 }
 
-/// Resolves what the trees give, and then the lower-cased ones, into `values`.
+/// Resolves what the trees give, and what is made of other captures, into `values`.
 pub(super) fn resolve(captures: &[Capture], values: &mut [Option<Term>], trees: Trees<'_>) {
     for (index, capture) in captures.iter().enumerate() {
         let value = match &capture.source {
             Source::Lower(of) => values.get(*of).and_then(Option::as_ref).and_then(lower),
+            Source::Text(pieces) => join(pieces, values),
             source => source.in_trees(trees),
         };
         if let (Some(slot @ None), Some(value)) = (values.get_mut(index), value) {
@@ -175,6 +190,39 @@ pub(super) fn resolve(captures: &[Capture], values: &mut [Option<Term>], trees: 
 
 fn lower(term: &Term) -> Option<Term> {
     term.as_str().map(|text| Term::from(text.to_lowercase().as_str()))
+}
+
+fn join(pieces: &[TextPiece], values: &[Option<Term>]) -> Option<Term> {
+    let mut text = String::new();
+    for piece in pieces {
+        match piece {
+            TextPiece::Literal(literal) => text.push_str(literal),
+            TextPiece::Capture(of) => match values.get(*of)?.as_ref()? {
+                Term::Str(value) => text.push_str(value),
+                Term::Integer(number) => text.push_str(&number.to_string()),
+                _ => return None,
+            },
+        }
+    }
+    Some(Term::from(text.as_str()))
+}
+
+fn before(name: &str, captures: &[Capture]) -> Result<usize, String> {
+    let found = captures.iter().position(|capture| &*capture.name == name);
+    found.ok_or_else(|| format!("`{name}` is not a capture that stands before this one"))
+}
+
+fn text_pieces(template: &str, captures: &[Capture]) -> Result<Arc<[TextPiece]>, String> {
+    let (mut pieces, mut rest) = (Vec::new(), template);
+    while let Some((literal, behind)) = rest.split_once('{') {
+        let (name, after) =
+            behind.split_once('}').ok_or_else(|| format!("`{template}` has a `{{` without its `}}`"))?;
+        pieces.push(TextPiece::Literal(literal.into()));
+        pieces.push(TextPiece::Capture(before(name, captures)?));
+        rest = after;
+    }
+    pieces.push(TextPiece::Literal(rest.into()));
+    Ok(pieces.into())
 }
 
 fn single_header<'a>(view: &RequestView<'a>, name: &str) -> Option<&'a str> {

@@ -296,6 +296,7 @@ fn mark_always(routes: &mut [Route], resources: &[Arc<str>], selectors: &[super:
     for template in routes.iter_mut().flat_map(|route| &mut route.emit) {
         template.always |= read.contains(&template.predicate);
     }
+    routes.iter_mut().for_each(Route::settle_body);
 }
 
 /// What the routes look at is kept besides what the manifest names.

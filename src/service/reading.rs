@@ -1,9 +1,10 @@
 //! What a request's head says about it: which routes match, and how its body is to be read.
 
+use std::sync::Arc;
+
 use super::Service;
 use super::capture::{self, Head, Trees};
-use super::route::Route;
-use crate::facts::{MethodOverride, Path, Query, RequestView, Term, method_override};
+use crate::facts::{Demand, MethodOverride, Path, Query, RequestView, Term, method_override};
 use crate::wire::Decoder;
 use crate::words::Reason;
 
@@ -13,6 +14,7 @@ pub struct Reading {
     pub(super) matched: Vec<Matched>,
     pub(super) decoder: Option<Decoder>,
     wants_body: bool,
+    body_for: Vec<Arc<str>>,
     wants_response: bool,
 }
 
@@ -58,9 +60,10 @@ impl Reading {
         self.decoder.as_ref()
     }
 
-    /// Whether a matching route captures from the body. The policy may want it besides.
-    pub fn wants_body(&self) -> bool {
-        self.wants_body
+    /// Whether a matching route has to look into the body: for what the request means, or for a fact that
+    /// the policy reads. The policy may want `body` and `request_body` themselves besides.
+    pub fn wants_body(&self, demand: &Demand) -> bool {
+        self.wants_body || self.body_for.iter().any(|predicate| demand.wants(predicate))
     }
 
     /// Whether `on_success` of a matching route captures from the answer's body (JSON).
@@ -78,36 +81,46 @@ impl Service {
     /// Matches a request's head against the routes.
     pub fn reading(&self, view: &RequestView<'_>, path: &Path, query: &Query) -> Result<Reading, ReadingError> {
         self.check_override(view, query, None)?;
-        let routes = self.matching(view, path);
-        let data = |(_, route): &(usize, &Route)| route.slash_is_data;
-        if path.has_encoded_slash() && (routes.is_empty() || !routes.iter().all(data)) {
+        let matched = self.matching(&Head { view, path, query, ignore_case: self.ignore_case });
+        let routes = || matched.iter().filter_map(|one| self.routes.get(one.route));
+        if path.has_encoded_slash() && (matched.is_empty() || !routes().all(|route| route.slash_is_data)) {
             return Err(ReadingError::EncodedSlash);
         }
-        let head = Head { view, path, query, ignore_case: self.ignore_case };
-        let matched = |(index, route): &(usize, &Route)| {
-            let mut values: Vec<_> = route.captures.iter().map(|capture| capture.source.in_head(&head)).collect();
-            capture::resolve(&route.captures, &mut values, Trees::default());
-            Matched { route: *index, values }
-        };
         Ok(Reading {
             decoder: self.decoder_for(view, path),
-            wants_body: routes.iter().any(|(_, route)| route.wants_body),
-            wants_response: routes.iter().any(|(_, route)| route.wants_response),
-            matched: routes.iter().map(matched).collect(),
+            wants_body: routes().any(|route| route.wants_body),
+            body_for: routes().flat_map(|route| route.body_for.iter().cloned()).collect(),
+            wants_response: routes().any(|route| route.wants_response),
+            matched,
         })
     }
 
     /// The routes that count: all that match, and one that is marked `fallback` (the first) only if none
-    /// of the others states an operation.
-    fn matching(&self, view: &RequestView<'_>, path: &Path) -> Vec<(usize, &Route)> {
-        let found = self.index.find(view.authority, path);
-        let with_route = |index: usize| self.routes.get(index).map(|route| (index, route));
-        let mut routes: Vec<_> = found.into_iter().filter_map(with_route).collect();
-        routes.retain(|(_, route)| route.pattern.methods.includes(view.method));
-        let spoken_for = routes.iter().any(|(_, route)| !route.fallback && route.states_operation());
-        let mut first = !spoken_for;
-        routes.retain(|(_, route)| !route.fallback || std::mem::take(&mut first));
-        routes
+    /// of the others states an operation. A condition on the body is looked at later.
+    fn matching(&self, head: &Head<'_>) -> Vec<Matched> {
+        let mut spoken_for = false;
+        let mut fallback = None;
+        let mut matched = Vec::new();
+        for index in self.index.find(head.view.authority, head.path) {
+            let Some(route) = self.routes.get(index) else { continue };
+            if !route.pattern.methods.includes(head.view.method) || (route.fallback && fallback.is_some()) {
+                continue;
+            }
+            let mut values: Vec<_> = route.captures.iter().map(|capture| capture.source.in_head(head)).collect();
+            capture::resolve(&route.captures, &mut values, Trees::default());
+            if !route.head_applies(&values) {
+                continue;
+            }
+            let one = Matched { route: index, values };
+            if route.fallback {
+                fallback = Some(one);
+            } else {
+                spoken_for |= route.states_operation;
+                matched.push(one);
+            }
+        }
+        matched.extend(fallback.filter(|_| !spoken_for));
+        matched
     }
 
     fn decoder_for(&self, view: &RequestView<'_>, path: &Path) -> Option<Decoder> {

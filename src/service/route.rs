@@ -21,8 +21,12 @@ pub(super) struct Route {
     pub(super) conditions: Vec<Condition>,
     pub(super) slash_is_data: bool,
     pub(super) fallback: bool,
-    /// Whether it looks into the request's body.
+    /// Whether it can make an item.
+    pub(super) states_operation: bool,
+    /// Whether it looks into the request's body whatever the policy asks for.
     pub(super) wants_body: bool,
+    /// Predicates for which it does if the policy reads them.
+    pub(super) body_for: Vec<Arc<str>>,
     /// Whether `on_success` looks into the answer's body.
     pub(super) wants_response: bool,
 }
@@ -38,6 +42,8 @@ pub(super) struct Each {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Condition {
     pub(super) capture: usize,
+    /// Whether the head is enough to know.
+    in_head: bool,
     pub(super) values: Vec<Term>,
 }
 
@@ -68,14 +74,17 @@ impl Route {
         let stages: Vec<Stage> = captures.iter().map(|capture| capture.source.stage(&captures)).collect();
         let on_success = on_success?;
         let needs_response = |index: usize| stages.get(index) == Some(&Stage::Response);
+        let emit = emit?;
         let wants_response = on_success.iter().flat_map(FactTemplate::needs).any(needs_response);
         Some(Route {
-            wants_body: each.is_some() || stages.contains(&Stage::Body),
+            states_operation: emit.iter().any(FactTemplate::is_operation),
+            wants_body: false,
+            body_for: Vec::new(),
             wants_response,
             pattern,
             captures,
             each,
-            emit: emit?,
+            emit,
             on_success,
             conditions: conditions?,
             slash_is_data: data.unwrap_or(false),
@@ -83,17 +92,30 @@ impl Route {
         })
     }
 
-    /// Whether it can make an item.
-    pub(super) fn states_operation(&self) -> bool {
-        self.emit.iter().any(FactTemplate::is_operation)
+    /// Works out when it has to look into a body. Called once it is known which facts are always made.
+    pub(super) fn settle_body(&mut self) {
+        let stages: Vec<Stage> = self.captures.iter().map(|one| one.source.stage(&self.captures)).collect();
+        let in_body = |index: usize| matches!(stages.get(index), Some(Stage::Body | Stage::Element));
+        let conditional = self.conditions.iter().any(|condition| in_body(condition.capture));
+        let whole = self.each.is_some() || conditional;
+        let looks = |template: &&FactTemplate| whole || template.needs().any(in_body);
+        let looking: Vec<&FactTemplate> = self.emit.iter().filter(looks).collect();
+        self.wants_body =
+            looking.iter().any(|template| template.always) || self.on_success.iter().any(|template| looks(&template));
+        self.body_for = looking.iter().map(|template| Arc::clone(&template.predicate)).collect();
+        if self.wants_body {
+            self.body_for.clear();
+        }
     }
 
     /// Whether the conditions hold for these values.
     pub(super) fn applies(&self, values: &[Option<Term>]) -> bool {
-        self.conditions.iter().all(|condition| {
-            let value = values.get(condition.capture).and_then(Option::as_ref);
-            value.is_some_and(|value| condition.values.contains(value))
-        })
+        self.conditions.iter().all(|condition| condition.holds(values))
+    }
+
+    /// Whether those hold that the head decides.
+    pub(super) fn head_applies(&self, values: &[Option<Term>]) -> bool {
+        self.conditions.iter().filter(|condition| condition.in_head).all(|condition| condition.holds(values))
     }
 
     /// The nodes of a body that it looks at, as `body_paths` spells them.
@@ -106,6 +128,13 @@ impl Route {
         });
         // the whole body is every key of it
         each.chain(own).map(|path| if path.is_empty() { "*".to_owned() } else { path }).collect()
+    }
+}
+
+impl Condition {
+    fn holds(&self, values: &[Option<Term>]) -> bool {
+        let value = values.get(self.capture).and_then(Option::as_ref);
+        value.is_some_and(|value| self.values.contains(value))
     }
 }
 
@@ -232,11 +261,12 @@ fn read_conditions(table: &Table<'_>, captures: &[Capture]) -> Option<Vec<Condit
             conditions.complain_about_key(name, format!("`{name}` is not a capture of this route{hint}"));
             return None;
         };
-        if captures.get(capture)?.source.stage(captures) == Stage::Response {
+        let stage = captures.get(capture)?.source.stage(captures);
+        if stage == Stage::Response {
             conditions.complain_about_key(name, format!("`{name}` comes from the answer: it can't be a condition"));
             return None;
         }
-        Some(Condition { capture, values: read_values(value)? })
+        Some(Condition { capture, in_head: stage == Stage::Head, values: read_values(value)? })
     };
     let read: Vec<Condition> = entries.iter().filter_map(read).collect();
     (read.len() == entries.len()).then_some(read)

@@ -29,6 +29,7 @@ pub struct Selector {
     pub(super) predicate: Arc<str>,
     pub(super) ignore_case: bool,
     pub(super) operations: Option<Vec<Arc<str>>>,
+    pub(super) except: Vec<Arc<str>>,
 }
 
 impl Verb {
@@ -76,11 +77,17 @@ impl Selector {
 
     /// Whether an item of that operation must carry it. Others are not affected.
     pub fn applies_to(&self, operation: &str) -> bool {
-        self.operations.as_ref().is_none_or(|list| list.iter().any(|one| &**one == operation))
+        let among = |list: &[Arc<str>]| list.iter().any(|one| &**one == operation);
+        self.operations.as_deref().is_none_or(among) && !among(&self.except)
     }
 
-    /// The operations that must carry it; `None`: all.
+    /// The operations that must carry it; `None`: all but [`Selector::except`].
     pub fn operations(&self) -> Option<&[Arc<str>]> {
         self.operations.as_deref()
+    }
+
+    /// Operations that need not carry it.
+    pub fn except(&self) -> &[Arc<str>] {
+        &self.except
     }
 }

@@ -91,7 +91,9 @@ pub(super) fn read_selectors(
     let mut selectors = Vec::new();
     for (name, value) in table.entries() {
         check_word(&table, name);
-        let Some(inside) = value.table(&["about", "predicate", "ignore_case", "operations"]) else { continue };
+        let Some(inside) = value.table(&["about", "predicate", "ignore_case", "operations", "except"]) else {
+            continue;
+        };
         let about = inside.get("about").and_then(|about| about.string()).unwrap_or("").to_owned();
         let ignore_case = inside.get("ignore_case").and_then(|value| value.boolean()).unwrap_or(false);
         let Some(value) = inside.required("predicate") else { continue };
@@ -102,8 +104,9 @@ pub(super) fn read_selectors(
                 format!("nothing gives the predicate `{predicate}`: a `where {name} is …` never holds"),
             );
         }
-        let operations = inside.get("operations").map(|value| read_known_operations(&value, verbs, meaning));
-        selectors.push(Selector { name: name.into(), about, predicate, ignore_case, operations });
+        let known = |key: &str| inside.get(key).map(|value| read_known_operations(&value, verbs, meaning));
+        let (operations, except) = (known("operations"), known("except").unwrap_or_default());
+        selectors.push(Selector { name: name.into(), about, predicate, ignore_case, operations, except });
     }
     selectors
 }

@@ -2,6 +2,7 @@
 
 use super::super::{Service, Target};
 use super::requests::{Request, show};
+use crate::facts::Demand;
 use crate::words::{Authority, Scheme};
 
 const TEXT: &str = include_str!("design-7.toml");
@@ -42,7 +43,12 @@ fn a_push_is_one_item_and_its_refs_are_shared() {
         .json(r#"{"updates": [{"ref": "refs/heads/x", "kind": "create"}, {"ref": "refs/heads/y", "kind": "delete"}]}"#);
     let service = example();
     let reading = push.reading(&service).unwrap();
-    assert!(reading.wants_body() && !reading.wants_response());
+    assert!(!reading.wants_response());
+    // which refs are written is no resource here: only a policy that asks for it has the body read
+    let mut demand = Demand::nothing();
+    assert!(!reading.wants_body(&demand));
+    demand.add("ref_change");
+    assert!(reading.wants_body(&demand));
     assert_eq!(push.items(&service), [r#"operation("push"); repository("o", "r")"#]);
     let shared: Vec<String> = push.facts(&service).unwrap().shared.iter().map(show).collect();
     assert!(shared.contains(&r#"ref_change("refs/heads/x", "create")"#.to_owned()), "{shared:?}");

@@ -3,3 +3,4 @@
 mod example;
 mod load_errors;
 mod requests;
+mod shipped;
