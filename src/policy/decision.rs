@@ -195,3 +195,17 @@ pub enum Origin {
     /// A block of the token; 0 is the authority block.
     Block(u32),
 }
+
+#[cfg(test)]
+impl Permit {
+    /// For tests of what comes after a decision.
+    pub(crate) fn in_test(
+        authority: Authority,
+        service: Option<ServiceName>,
+        credential: CredentialChoice,
+        narrowing: Narrowing,
+    ) -> Permit {
+        let (candidate, watch) = (Candidate::Passthrough, Watch::default());
+        Permit { authority, service, candidate, items: Vec::new(), credential, narrowing, watch, fuel: 0 }
+    }
+}
