@@ -300,3 +300,6 @@ impl Bound {
         minted.is_some_and(|minted| vault.clock().now() < minted + YOUNG)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -270,3 +270,6 @@ impl Account {
         if self.named.len() == 1 { self.named.pop() } else { None }
     }
 }
+
+#[cfg(test)]
+pub(super) mod tests;
