@@ -13,6 +13,7 @@ use hyper::body::Incoming;
 use super::relay::{Cut, Guard, RelayBody};
 use super::upgrade::{self, ClientUpgrade};
 use super::upload::UploadBody;
+use crate::credential::Bound;
 use crate::upstream::{Answer, Body, PoolKey, SendOptions, Upgraded, UpstreamError, Upstreams};
 use crate::words::Reason;
 
@@ -40,6 +41,16 @@ pub struct Outbound {
     pub head: http::request::Parts,
     /// Fields that are stripped or injected, and so may not come back as trailers either (R40).
     pub never_in_trailers: Arc<[HeaderName]>,
+}
+
+impl Outbound {
+    /// The request of a [`Bound`], once: nothing else has a credential in it (invariant 1). `version` is the
+    /// client's.
+    pub fn of(bound: &mut Bound, version: http::Version, never_in_trailers: Arc<[HeaderName]>) -> Option<Outbound> {
+        let (key, mut head) = bound.take_request()?;
+        head.version = version;
+        Some(Outbound { key, head, never_in_trailers })
+    }
 }
 
 /// A request's body: what was read for judging, and the rest.

@@ -21,6 +21,8 @@ struct Inner {
     /// Open streams by the ids that end them: a revocation wakes those it concerns and no others.
     watched: DashMap<RevocationId, HashMap<u64, CancellationToken>>,
     next: AtomicU64,
+    /// Counts additions, for whoever looks at all its streams at once.
+    changed: tokio::sync::watch::Sender<u64>,
 }
 
 impl Revocations {
@@ -62,6 +64,12 @@ impl Revocations {
                 watches.values().for_each(CancellationToken::cancel);
             }
         }
+        self.0.changed.send_modify(|count| *count += 1);
+    }
+
+    /// Tells of every addition, when it is in force.
+    pub fn changes(&self) -> tokio::sync::watch::Receiver<u64> {
+        self.0.changed.subscribe()
     }
 
     /// How many there are.
