@@ -31,6 +31,12 @@ pub enum AuditError {
     /// The store.
     #[error(transparent)]
     Store(#[from] crate::store::StoreError),
+    /// The last sync failed.
+    #[error("the audit can't be synced to disk: see the log for the system's answer")]
+    Unsynced,
+    /// No thread.
+    #[error("the audit's thread can't be started: {0}")]
+    Thread(String),
     /// The writer is gone.
     #[error("the audit is closed")]
     Closed,

@@ -24,6 +24,7 @@ pub use form::{expiry, narrowing};
 pub use inspect::{InspectedBlock, Inspection, inspect};
 pub use keys::{RootKeys, RootKeysError};
 pub use mint::{attenuate, mint, mint_issuer};
+pub(crate) use print::is_unprintable;
 pub use print::{print_check, print_fact, print_rule, print_term, printable};
 pub use source::{SourceError, parse_check, parse_facts};
 pub use verified::{Block, Candidates, Identity, RevocationId, VerifiedToken};

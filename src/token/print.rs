@@ -94,7 +94,7 @@ pub fn printable(text: &str) -> String {
 }
 
 /// Control characters, line and paragraph separators, and what turns the direction of text.
-fn is_unprintable(c: char) -> bool {
+pub(crate) fn is_unprintable(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{2028}' | '\u{2029}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
 }
