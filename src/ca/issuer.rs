@@ -169,8 +169,7 @@ fn from_pem(
     let no_key = || CaError::NoKey { file: key_file.to_owned() };
     let ders: Vec<CertificateDer<'static>> =
         CertificateDer::pem_slice_iter(certs).collect::<Result<_, _>>().map_err(|_| no_certificate())?;
-    let all: Vec<X509Certificate<'_>> =
-        ders.iter().map(|der| parse(der)).collect::<Option<_>>().ok_or_else(no_certificate)?;
+    let all: Vec<X509Certificate<'_>> = ders.iter().map(parse).collect::<Option<_>>().ok_or_else(no_certificate)?;
     if all.is_empty() {
         return Err(no_certificate());
     }

@@ -1,5 +1,6 @@
 //! Attaching a secret to the request that was judged (invariants 1, 2 and 5).
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,7 +25,6 @@ const YOUNG_WAITS: [Duration; 2] = [Duration::from_millis(300), Duration::from_m
 ///
 /// INVARIANT 1: made by [`bind`] from a [`Permit`] and by [`Bound::rebind`] from another of its kind, and by
 /// nothing else; the forwarder takes the head out of one and gets it from nowhere else.
-#[derive(Debug)]
 pub struct Bound {
     permit: Permit,
     service: Option<Arc<Service>>,
@@ -34,6 +34,13 @@ pub struct Bound {
     /// What was judged, for another attempt; kept only where another secret could be had.
     judged: Option<Stripped>,
     attempts: usize,
+}
+
+impl fmt::Debug for Bound {
+    /// Without the head: a secret may stand in its path or query, where nothing marks it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Bound").field("permit", &self.permit).field("spent", &self.spent).finish_non_exhaustive()
+    }
 }
 
 /// Which credential a request spends, for the audit.

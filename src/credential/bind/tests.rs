@@ -221,6 +221,10 @@ async fn the_audit_is_told_which_credential_and_generation() {
     let spent = bound.spent().unwrap();
     assert_eq!((spent.name.as_str(), spent.generation), ("good/key", 5));
     assert!(!format!("{bound:?}").contains("GOOD"));
+    for (host, target) in [("key.good.test", "/"), ("bot.good.test", "/botDUMMY/x")] {
+        let bound = world().bind(Some("good/key"), &at(Scheme::Https, host), head(target, &[])).await.unwrap();
+        assert!(bound.spent().is_some() && !format!("{bound:?}").contains("GOOD"), "{host}");
+    }
 }
 
 #[tokio::test]
