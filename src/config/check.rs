@@ -162,9 +162,9 @@ impl Reading {
     pub(super) fn whole(
         mut self,
         catalog: Option<Catalog>,
-        grants: Vec<Grant>,
-        specs: Vec<Spec>,
-    ) -> Result<(Catalog, Vec<Grant>, Vec<Spec>, Vec<String>), FileErrors> {
+        grants: &[Grant],
+        specs: &[Spec],
+    ) -> Result<(Catalog, Vec<String>), FileErrors> {
         let Some(catalog) = catalog.filter(|_| self.errors.0.is_empty()) else {
             return Err(self.errors);
         };
@@ -177,6 +177,6 @@ impl Reading {
         for spec in specs.iter().filter(|spec| spec.entries.is_empty()) {
             self.warnings.push(format!("{}: no `grant` and no `allow`: this spec allows nothing", spec.file));
         }
-        Ok((catalog, grants, specs, self.warnings))
+        Ok((catalog, self.warnings))
     }
 }

@@ -48,7 +48,7 @@ pub enum HomeError {
 }
 
 /// The folders of `config/` that hold files of one kind.
-const FOLDERS: [&str; 4] = ["services", "grants", "specs", "credentials"];
+pub(super) const FOLDERS: [&str; 4] = ["services", "grants", "specs", "credentials"];
 
 impl Home {
     /// The home of this process's environment.

@@ -15,6 +15,8 @@ mod live;
 mod read;
 mod settings;
 mod snapshot;
+#[cfg(test)]
+mod tests;
 mod watch;
 
 pub use home::{Home, HomeError};

@@ -61,8 +61,8 @@ pub fn load(home: &Home) -> Result<Snapshot, FileErrors> {
     let specs = reading.each(&files.specs, check::spec);
     let declared = reading.declared(&files, catalog.as_ref());
     reading.cross_check(home, &config, &grants, &specs);
-    let (catalog, grants, specs, warnings) = reading.whole(catalog, grants, specs)?;
-    let rulebook = compile(&catalog, grants.clone(), specs.clone(), config.limits.policy)?;
+    let (catalog, warnings) = reading.whole(catalog, &grants, &specs)?;
+    let rulebook = Rulebook::compile(&catalog, grants.clone(), specs.clone(), config.limits.policy)?;
     check::reserved_facts(home, &config, &rulebook)?;
     Ok(Snapshot {
         catalog: Arc::new(catalog),
@@ -76,8 +76,4 @@ pub fn load(home: &Home) -> Result<Snapshot, FileErrors> {
         has_config_file: files.config.is_some(),
         config: Arc::new(config),
     })
-}
-
-fn compile(_: &Catalog, _: Vec<Grant>, _: Vec<Spec>, _: crate::policy::Limits) -> Result<Rulebook, FileErrors> {
-    todo!()
 }

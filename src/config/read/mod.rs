@@ -1,6 +1,8 @@
 //! Reading `config.toml`: strict, every key documented in DESIGN §15.
 
 mod limits;
+#[cfg(test)]
+mod tests;
 mod upstream;
 
 use std::net::SocketAddr;

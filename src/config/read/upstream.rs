@@ -28,7 +28,7 @@ fn proxy(value: &Value<'_>) -> Option<Secret> {
     let text = value.string()?;
     let host = text.strip_prefix("http://").map(|rest| rest.rsplit_once('@').map_or(rest, |(_, host)| host));
     let host = host.map(|host| host.strip_suffix('/').unwrap_or(host));
-    if !host.is_some_and(|host| Authority::parse(Scheme::Http, host).is_ok()) {
+    if host.is_none_or(|host| Authority::parse(Scheme::Http, host).is_err()) {
         value.complain("`upstream.proxy` is no proxy: use `http://host:port` or `http://user:password@host:port`");
         return None;
     }
