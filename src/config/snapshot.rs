@@ -10,7 +10,7 @@ use super::{Config, Home};
 use crate::credential::{Declared, Source};
 use crate::policy::{Grant, Rulebook, Spec};
 use crate::service::Catalog;
-use crate::words::FileErrors;
+use crate::words::{FileErrors, GrantName, SpecName};
 
 /// One configuration: immutable, shared, swapped as a whole.
 #[derive(Debug, Clone)]
@@ -22,9 +22,9 @@ pub struct Snapshot {
     /// The compiled policy.
     pub rulebook: Arc<Rulebook>,
     /// Grants, by name.
-    pub grants: BTreeMap<String, Arc<Grant>>,
+    pub grants: BTreeMap<GrantName, Arc<Grant>>,
     /// Specs, by name.
-    pub specs: BTreeMap<String, Arc<Spec>>,
+    pub specs: BTreeMap<SpecName, Arc<Spec>>,
     /// `credentials/*.toml`.
     pub declared: Arc<[Declared]>,
     /// What loads and is probably not meant.
@@ -62,13 +62,16 @@ pub fn load(home: &Home) -> Result<Snapshot, FileErrors> {
     let declared = reading.declared(&files, catalog.as_ref());
     reading.cross_check(home, &config, &grants, &specs);
     let (catalog, warnings) = reading.whole(catalog, &grants, &specs)?;
-    let rulebook = Rulebook::compile(&catalog, grants.clone(), specs.clone(), config.limits.policy)?;
+    let grant_names: Vec<GrantName> = grants.iter().map(|grant| grant.name.clone()).collect();
+    let spec_names: Vec<SpecName> = specs.iter().map(|spec| spec.name.clone()).collect();
+    let stated = |predicate: &str| config.issuers.iter().any(|issuer| issuer.may_state(predicate));
+    let rulebook = Rulebook::compile_knowing(&catalog, grants, specs, config.limits.policy, &stated)?;
     check::reserved_facts(home, &config, &rulebook)?;
     Ok(Snapshot {
         catalog: Arc::new(catalog),
+        grants: named(grant_names, |name| rulebook.grant(name)),
+        specs: named(spec_names, |name| rulebook.spec(name)),
         rulebook: Arc::new(rulebook),
-        grants: grants.into_iter().map(|grant| (grant.name.to_string(), Arc::new(grant))).collect(),
-        specs: specs.into_iter().map(|spec| (spec.name.to_string(), Arc::new(spec))).collect(),
         declared: declared.into(),
         warnings: warnings.into(),
         generation: 1,
@@ -76,4 +79,8 @@ pub fn load(home: &Home) -> Result<Snapshot, FileErrors> {
         has_config_file: files.config.is_some(),
         config: Arc::new(config),
     })
+}
+
+fn named<'r, N: Ord, T: 'r>(names: Vec<N>, find: impl Fn(&N) -> Option<&'r Arc<T>>) -> BTreeMap<N, Arc<T>> {
+    names.into_iter().filter_map(|name| find(&name).cloned().map(|found| (name, found))).collect()
 }

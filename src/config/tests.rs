@@ -262,7 +262,10 @@ fn a_changed_file_is_in_force_without_anybody_asking() {
     wait(&live, &mut seen, |_, reload| reload.error().is_some());
     std::fs::write(place.path("config/config.toml"), "passthrough = []\n").unwrap();
     wait(&live, &mut seen, |snapshot, reload| reload.error().is_none() && snapshot.config.passthrough.is_empty());
+    // a grant that a spec still names can't go; then it can
     std::fs::remove_file(place.path("config/grants/g.toml")).unwrap();
+    wait(&live, &mut seen, |snapshot, reload| reload.error().is_some() && snapshot.grants.contains_key("g"));
+    place.write("specs/worker.spec", "allow hub: only read\n");
     wait(&live, &mut seen, |snapshot, _| !snapshot.grants.contains_key("g"));
     // a key file that goes away is told, too
     std::fs::remove_file(place.path("secret")).unwrap();
