@@ -259,3 +259,29 @@ proptest! {
         }
     }
 }
+
+/// The generator must reach every kind of answer, or the comparison shows nothing.
+#[test]
+fn the_generated_cases_are_of_every_kind() {
+    let (mut seed, mut counts) = (1u64, [0u32; 5]);
+    for _ in 0..4_000 {
+        let bytes: Vec<u8> = (0..240)
+            .map(|_| {
+                seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                (seed >> 56) as u8
+            })
+            .collect();
+        let Some(compiled) = compile_case(&Choices::new(&bytes).case()) else { continue };
+        let Ok(machine) = machine(&compiled.authorizer, &compiled.blocks, true) else { continue };
+        let kind = match run(&machine, &compiled.facts, usize::MAX, &limits()) {
+            Ok(verdict) if verdict.is_allow() => 0,
+            Ok(verdict) if !verdict.failed.is_empty() => 1,
+            Ok(_) => 2,
+            Err(Stop { fault: Fault::Error(_), .. }) => 3,
+            Err(Stop { fault: Fault::Fuel(_), .. }) => 4,
+        };
+        counts[kind] += 1;
+    }
+    println!("allow, failed checks, no policy, error, too expensive: {counts:?}");
+    assert!(counts[..4].iter().all(|count| *count > 100), "{counts:?}");
+}
