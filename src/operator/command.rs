@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
-use crate::store::{CredentialState, TokenFilter, TokenKind};
+use crate::store::{AuditHead, CredentialState, TokenFilter, TokenKind};
 use crate::words::{CredentialName, GrantName, HostPattern, IssuerName, ServiceName, SpecName, Timestamp};
 
 /// Text that goes through the control socket and nowhere else: a secret on its way in, a token on its
@@ -77,7 +77,12 @@ pub enum Command {
         all: bool,
     },
     /// End tokens.
-    Revoke(Revoke),
+    Revoke {
+        /// Which.
+        what: Revoke,
+    },
+    /// What there is.
+    Status,
 }
 
 /// A credential to install. Hosts, provider and kind are settled by the caller, who knows the manifest.
@@ -176,6 +181,23 @@ pub enum Reply {
         /// Ids that were revoked already.
         already: u64,
     },
+    /// What there is.
+    Status(Status),
+}
+
+/// What there is.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Status {
+    /// Revoked ids.
+    pub revocations: u64,
+    /// Installed credentials.
+    pub credentials: Vec<CredentialView>,
+    /// Where the record stands.
+    pub audit_head: Option<AuditHead>,
+    /// The live root keys; the first one signs.
+    pub root_key_ids: Vec<u32>,
+    /// The key that seals.
+    pub seal_key_id: String,
 }
 
 /// A credential without its secret.

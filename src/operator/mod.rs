@@ -5,82 +5,15 @@
 //! revocations in memory.
 
 mod command;
-
-use std::path::Path;
-use std::sync::Arc;
+mod door;
+mod error;
+mod run;
 
 pub use command::{
-    Command, Confidential, CredentialAdd, CredentialView, Reply, Revoke, TokenMade, TokenMint, TokenView,
+    Command, Confidential, CredentialAdd, CredentialView, Reply, Revoke, Status, TokenMade, TokenMint, TokenView,
 };
+pub use door::{Operator, verify_record};
+pub use error::OperatorError;
 
-use crate::audit::{Audit, AuditError, AuditOptions};
-use crate::store::{DataDirError, Revocations, Store, StoreError};
-use crate::token::{MintError, RootKeys, SourceError};
-
-/// Why it was not done. Safe to show to the operator.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum OperatorError {
-    /// The data directory.
-    #[error(transparent)]
-    DataDir(#[from] DataDirError),
-    /// The store.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// The record.
-    #[error(transparent)]
-    Audit(#[from] AuditError),
-    /// The token.
-    #[error(transparent)]
-    Mint(#[from] MintError),
-    /// Datalog on the command line.
-    #[error(transparent)]
-    Source(#[from] SourceError),
-    /// What was asked for makes no sense.
-    #[error("{0}")]
-    Invalid(String),
-    /// What was asked for isn't there.
-    #[error("{0}")]
-    Missing(String),
-}
-
-/// The one door. Cheap to clone.
-#[derive(Debug, Clone)]
-pub struct Operator {}
-
-impl Operator {
-    /// Takes the data directory's lock, makes what is missing (keys, database), opens the rest.
-    pub async fn open(data: &Path, audit: AuditOptions) -> Result<Operator, OperatorError> {
-        todo!("{} {audit:?}", data.display())
-    }
-
-    /// Does it, and records it. `by` is who asked: `uid:1000`, `kleisd`.
-    pub async fn execute(&self, by: &str, command: Command) -> Result<Reply, OperatorError> {
-        todo!("{by} {command:?}")
-    }
-
-    /// The store.
-    pub fn store(&self) -> &Store {
-        todo!()
-    }
-
-    /// The record.
-    pub fn audit(&self) -> &Audit {
-        todo!()
-    }
-
-    /// The root keys.
-    pub fn root_keys(&self) -> &Arc<RootKeys> {
-        todo!()
-    }
-
-    /// The revoked ids.
-    pub fn revocations(&self) -> &Revocations {
-        todo!()
-    }
-
-    /// Writes out what is pending and closes.
-    pub async fn close(&self) -> Result<(), OperatorError> {
-        todo!()
-    }
-}
+#[cfg(test)]
+mod tests;

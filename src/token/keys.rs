@@ -5,8 +5,7 @@ use std::fmt;
 use biscuit_auth::{Algorithm, KeyPair, PrivateKey, PublicKey, RootKeyProvider};
 use rand::{CryptoRng, RngCore};
 use sha2::{Digest, Sha256};
-
-use crate::words::Secret;
+use zeroize::Zeroizing;
 
 /// Why a text holds no root keys.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -68,15 +67,18 @@ impl RootKeys {
     }
 
     /// The content of a key file.
-    pub fn to_bytes(&self) -> Secret {
-        let mut text = zeroize::Zeroizing::new(String::from("# kleis root keys: the first one signs, all verify\n"));
+    pub fn to_bytes(&self) -> Zeroizing<Vec<u8>> {
+        const COMMENT: &str = "# kleis root keys: the first one signs, all verify\n";
+        // Room for all of it: a buffer that grows would leave copies behind.
+        let mut text = Zeroizing::new(Vec::with_capacity(COMMENT.len() + self.keys.len() * 128));
+        text.extend_from_slice(COMMENT.as_bytes());
         for key in &self.keys {
-            let hex = zeroize::Zeroizing::new(key.pair.private().to_bytes_hex());
-            text.push_str(&format!("{} ed25519-private/", key.id));
-            text.push_str(&hex);
-            text.push('\n');
+            let hex = Zeroizing::new(key.pair.private().to_bytes_hex());
+            text.extend_from_slice(format!("{} ed25519-private/", key.id).as_bytes());
+            text.extend_from_slice(hex.as_bytes());
+            text.push(b'\n');
         }
-        Secret::new(text.as_bytes())
+        text
     }
 
     /// Puts a new key before the others: it signs from now on. Returns its id.

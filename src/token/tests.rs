@@ -119,7 +119,7 @@ fn several_root_keys_are_live_and_a_retired_one_ends_its_tokens() {
     assert_eq!(keys.rotate(&mut StdRng::seed_from_u64(8)), 2);
     assert_ne!(keys.fingerprint(), before);
     let new = minted(&keys, &claims());
-    let keys = RootKeys::from_bytes(keys.to_bytes().expose()).unwrap();
+    let keys = RootKeys::from_bytes(&keys.to_bytes()).unwrap();
     assert_eq!(inspect(new.token.as_str(), None).unwrap().root_key_id, Some(2));
     for token in [&old, &new] {
         verify(token.token.as_str(), &keys).unwrap();
@@ -133,7 +133,7 @@ fn several_root_keys_are_live_and_a_retired_one_ends_its_tokens() {
 #[test]
 fn root_keys_are_read_from_lines_or_a_pem_and_errors_hold_no_key() {
     let keys = keys();
-    let text = String::from_utf8(keys.to_bytes().expose().to_vec()).unwrap();
+    let text = String::from_utf8(keys.to_bytes().to_vec()).unwrap();
     let hex = text.rsplit('/').next().unwrap().trim().to_owned();
     assert_eq!(RootKeys::from_bytes(text.as_bytes()).unwrap().fingerprint(), keys.fingerprint());
     let pair = KeyPair::new_with_rng(Algorithm::Ed25519, &mut rng());
