@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::pattern::Shape;
+use super::pattern::{Kind, Shape, Taste, date, integer};
 use crate::facts::{Path, Query, RequestView, Term, lookup};
 
 /// A value with a name. What does not resolve drops the facts that need it (DESIGN §7).
@@ -125,17 +125,17 @@ impl Source {
     pub(super) fn in_head(&self, head: &Head<'_>) -> Option<Term> {
         match self {
             Source::Segment(index, shape) => {
-                let segment = head.path.segments().get(*index)?;
-                let text = shape.capture(segment, head.ignore_case)?;
+                let segment = head.segments().get(*index)?;
+                let text = shape.capture(segment, head.taste.ignore_case)?;
                 Some(match shape.kind {
-                    super::pattern::Kind::Text if text.len() == segment.len() => Term::Str(Arc::clone(segment)),
-                    super::pattern::Kind::Text => Term::from(text),
-                    super::pattern::Kind::Integer => Term::Integer(super::pattern::integer(text)?),
-                    super::pattern::Kind::Date => Term::Date(super::pattern::date(text)?),
+                    Kind::Text if text.len() == segment.len() => Term::Str(Arc::clone(segment)),
+                    Kind::Text => Term::from(text),
+                    Kind::Integer => Term::Integer(integer(text)?),
+                    Kind::Date => Term::Date(date(text)?),
                 })
             }
             Source::Rest(from) => {
-                let rest = head.path.segments().get(*from..).unwrap_or_default();
+                let rest = head.segments().get(*from..).unwrap_or_default();
                 Some(match rest {
                     [only] => Term::Str(Arc::clone(only)),
                     several => Term::from(several.join("/").as_str()),
@@ -171,7 +171,13 @@ pub(super) struct Head<'a> {
     pub(super) view: &'a RequestView<'a>,
     pub(super) path: &'a Path,
     pub(super) query: &'a Query,
-    pub(super) ignore_case: bool,
+    pub(super) taste: Taste,
+}
+
+impl Head<'_> {
+    fn segments(&self) -> &[Arc<str>] {
+        self.taste.segments(self.path)
+    }
 }
 
 /// Resolves what the trees give, and what is made of other captures, into `values`.

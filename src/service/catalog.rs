@@ -26,7 +26,7 @@ impl Catalog {
             if let [first, second] = pair
                 && first.name() == second.name()
             {
-                let message = format!("the service {} is also described in `{}`", second.name, first.file());
+                let message = format!("the service `{}` is also described in `{}`", second.name, first.file());
                 errors.extend(FileErrors::one(second.file(), message));
             }
         }
@@ -121,7 +121,7 @@ fn tie(service: &Service, other: &Service, host: &HostPattern) -> String {
     let shipped = Catalog::EMBEDDED.iter().any(|(file, _)| *file == other.file() || *file == service.file());
     let mend = if shipped { "; a file with the name of a shipped service replaces it" } else { "" };
     format!(
-        "`{host}` is claimed by {} and by {} (`{}`): one service for each host and port{mend}",
+        "`{host}` is claimed by `{}` and by `{}` (`{}`): one service for each host and port{mend}",
         service.name,
         other.name,
         other.file()

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::load::Claims;
-use super::pattern::RoutePattern;
+use super::pattern::{RoutePattern, Taste};
 use crate::facts::{Path, RequestView};
 use crate::wire::Decoder;
 use crate::words::strict_toml::Value;
@@ -41,12 +41,9 @@ impl DecoderRule {
     }
 
     /// Whether it is the one for this request. `media` is the `Content-Type` without parameters.
-    pub(super) fn applies(&self, view: &RequestView<'_>, path: &Path, media: &str, ignore_case: bool) -> bool {
+    pub(super) fn applies(&self, view: &RequestView<'_>, path: &Path, media: &str, taste: Taste) -> bool {
         (self.media.is_empty() || self.media.iter().any(|pattern| pattern.matches(media)))
-            && self
-                .pattern
-                .as_ref()
-                .is_none_or(|pattern| pattern.matches(view.method, view.authority, path, ignore_case))
+            && self.pattern.as_ref().is_none_or(|pattern| pattern.matches(view.method, view.authority, path, taste))
     }
 }
 

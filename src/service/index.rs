@@ -7,7 +7,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use super::pattern::{RouteHost, RoutePattern, SegmentPattern, Shape};
+use super::pattern::{RouteHost, RoutePattern, SegmentPattern, Shape, Taste};
 use crate::facts::Path;
 use crate::words::Authority;
 
@@ -15,7 +15,7 @@ use crate::words::Authority;
 #[derive(Debug, Default)]
 pub(super) struct RouteIndex {
     hosts: Vec<(RouteHost, Tree)>,
-    ignore_case: bool,
+    taste: Taste,
 }
 
 #[derive(Debug)]
@@ -32,12 +32,14 @@ struct Node {
     ends: Vec<usize>,
     /// Routes with a `{rest*}` here.
     rests: Vec<usize>,
+    /// Routes with a `{rest+}` here.
+    some_rests: Vec<usize>,
 }
 
 impl RouteIndex {
     /// Indexes patterns by their position.
-    pub(super) fn new<'p>(patterns: impl IntoIterator<Item = &'p RoutePattern>, ignore_case: bool) -> RouteIndex {
-        let mut index = RouteIndex { hosts: Vec::new(), ignore_case };
+    pub(super) fn new<'p>(patterns: impl IntoIterator<Item = &'p RoutePattern>, taste: Taste) -> RouteIndex {
+        let mut index = RouteIndex { hosts: Vec::new(), taste };
         for (route, pattern) in patterns.into_iter().enumerate() {
             index.insert(route, pattern);
         }
@@ -45,7 +47,7 @@ impl RouteIndex {
     }
 
     fn insert(&mut self, route: usize, pattern: &RoutePattern) {
-        let ignore_case = self.ignore_case;
+        let ignore_case = self.taste.ignore_case;
         let position = self.hosts.iter().position(|(host, _)| *host == pattern.host).unwrap_or_else(|| {
             self.hosts.push((pattern.host.clone(), Tree { nodes: vec![Node::default()] }));
             self.hosts.len() - 1
@@ -53,7 +55,12 @@ impl RouteIndex {
         let Some((_, tree)) = self.hosts.get_mut(position) else { return };
         let end = pattern.segments.iter().fold(0, |at, segment| tree.child(at, segment, ignore_case));
         if let Some(node) = tree.nodes.get_mut(end) {
-            if pattern.rest.is_some() { &mut node.rests } else { &mut node.ends }.push(route);
+            let list = match &pattern.rest {
+                None => &mut node.ends,
+                Some(rest) if rest.some => &mut node.some_rests,
+                Some(_) => &mut node.rests,
+            };
+            list.push(route);
         }
     }
 
@@ -64,7 +71,7 @@ impl RouteIndex {
             return found;
         }
         for (_, tree) in self.hosts.iter().filter(|(host, _)| host.matches(authority)) {
-            tree.walk(0, path.segments(), self.ignore_case, &mut found);
+            tree.walk(0, self.taste.segments(path), self.taste.ignore_case, &mut found);
         }
         found.sort_unstable();
         found
@@ -106,6 +113,7 @@ impl Tree {
             found.extend_from_slice(&node.ends);
             return;
         };
+        found.extend_from_slice(&node.some_rests);
         let literal = node.literals.binary_search_by(|(other, _)| compare(other, first, ignore_case)).ok();
         if let Some((_, child)) = literal.and_then(|place| node.literals.get(place)) {
             self.walk(*child, rest, ignore_case, found);

@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use super::credential::CredentialRules;
 use super::decoding::DecoderRule;
 use super::index::RouteIndex;
-use super::pattern::RoutePattern;
+use super::pattern::{RoutePattern, Taste};
 use super::refusal::Dialects;
 use super::route::{Route, check_head};
 use super::template::{FactTemplate, OPERATION, TermTemplate};
@@ -30,6 +30,7 @@ const KEYS: &[&str] = &[
     "max_decode_prefix",
     "body_paths",
     "ignore_case",
+    "ignore_trailing_slash",
     "method_override",
     "datalog",
     "credential",
@@ -147,7 +148,8 @@ fn read_root(root: &Table<'_>, file: &str) -> Option<Service> {
     mark_always(&mut routes, &resources, &selectors, &verbs);
 
     let credential = credential?;
-    let ignore_case = root.get("ignore_case").and_then(|value| value.boolean()).unwrap_or(false);
+    let flag = |key: &str| root.get(key).and_then(|value| value.boolean()).unwrap_or(false);
+    let taste = Taste { ignore_case: flag("ignore_case"), ignore_trailing_slash: flag("ignore_trailing_slash") };
     let body_paths = read_body_paths(root, &routes);
     let exec_commands = decoders.iter().filter_map(|rule| match &rule.decoder {
         Decoder::Exec(command) => Some(Arc::clone(command)),
@@ -170,11 +172,11 @@ fn read_root(root: &Table<'_>, file: &str) -> Option<Service> {
         strip_headers: credential.strip_headers,
         strip_query: credential.strip_query,
         injections: credential.injections,
-        index: RouteIndex::new(routes.iter().map(|route| &route.pattern), ignore_case),
+        index: RouteIndex::new(routes.iter().map(|route| &route.pattern), taste),
         exec_commands: exec_commands.collect(),
         decoders,
         routes,
-        ignore_case,
+        taste,
         method_override: list_of(root, "method_override", override_name),
         verbs,
         selectors,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::decoding::DecoderRule;
 use super::index::RouteIndex;
+use super::pattern::Taste;
 use super::refusal::Dialects;
 use super::route::Route;
 use super::{Datalog, Injection, Selector, Setup, TextTemplate, Verb};
@@ -39,7 +40,7 @@ pub struct Service {
     pub(super) index: RouteIndex,
     pub(super) decoders: Vec<DecoderRule>,
     pub(super) dialects: Dialects,
-    pub(super) ignore_case: bool,
+    pub(super) taste: Taste,
     pub(super) method_override: Vec<Arc<str>>,
     pub(super) operations: BTreeSet<Arc<str>>,
     pub(super) reserved: BTreeSet<Arc<str>>,

@@ -3,7 +3,7 @@
 //! A path is compared segment by segment, each decoded once and compared whole: `/repos/me` says nothing
 //! about `/repos/me-evil` (R27), and `%72epos` is `repos`. Captures are `{name}`, `{name:int}`,
 //! `{name:date}`, `{name%suffix}` (the suffix is taken off if it is there) and, last, `{rest*}` (any
-//! number of segments, none included). A segment may have literal text around its capture: `bot{token}`.
+//! number of segments, none included; `{rest+}` wants one). A segment may have literal text around its capture: `bot{token}`.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,7 +17,15 @@ pub struct RoutePattern {
     pub(super) methods: Methods,
     pub(super) host: RouteHost,
     pub(super) segments: Vec<SegmentPattern>,
-    pub(super) rest: Option<Arc<str>>,
+    pub(super) rest: Option<Rest>,
+}
+
+/// What stands for the remaining segments.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Rest {
+    pub(super) name: Arc<str>,
+    /// Whether there must be one at least.
+    pub(super) some: bool,
 }
 
 /// Which methods.
@@ -56,6 +64,25 @@ pub(super) enum Kind {
     Text,
     Integer,
     Date,
+}
+
+/// What a manifest says its service does not tell apart.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Taste {
+    /// The case of a path's own words.
+    pub(super) ignore_case: bool,
+    /// A slash at the end.
+    pub(super) ignore_trailing_slash: bool,
+}
+
+impl Taste {
+    /// The segments that are matched.
+    pub(super) fn segments(self, path: &Path) -> &[Arc<str>] {
+        match path.segments().split_last() {
+            Some((_, before)) if self.ignore_trailing_slash && path.has_trailing_slash() => before,
+            _ => path.segments(),
+        }
+    }
 }
 
 /// Why a text is no pattern, and at which byte of it.
@@ -108,11 +135,11 @@ impl RoutePattern {
         while let Some(piece) = pieces.next() {
             let last = pieces.peek().is_none();
             match parse_segment(piece).map_err(|message| fault(offset, message))? {
-                _ if self.rest.is_some() => return Err(fault(offset, "nothing follows a `{rest*}`")),
+                _ if self.rest.is_some() => return Err(fault(offset, "nothing follows a `{rest*}` or `{rest+}`")),
                 _ if piece.is_empty() && !last => return Err(fault(offset, "a path has no empty segment")),
                 _ if inside.is_empty() => {}
                 Piece::Segment(segment) => self.segments.push(segment),
-                Piece::Rest(name) => self.rest = Some(name),
+                Piece::Rest(rest) => self.rest = Some(rest),
             }
             offset += piece.len() + 1;
         }
@@ -128,19 +155,21 @@ impl RoutePattern {
             SegmentPattern::Capture { name, .. } => Some(Arc::clone(name)),
             SegmentPattern::Literal(_) => None,
         };
-        self.segments.iter().filter_map(segment).chain(self.rest.clone()).collect()
+        self.segments.iter().filter_map(segment).chain(self.rest.iter().map(|rest| Arc::clone(&rest.name))).collect()
     }
 
     /// Whether a request's head matches. Routes are matched through an index; this is for the few patterns
     /// of decoders and refusals.
-    pub fn matches(&self, method: &str, authority: &Authority, path: &Path, ignore_case: bool) -> bool {
-        self.methods.includes(method) && self.host.matches(authority) && self.matches_path(path, ignore_case)
+    pub(super) fn matches(&self, method: &str, authority: &Authority, path: &Path, taste: Taste) -> bool {
+        self.methods.includes(method) && self.host.matches(authority) && self.matches_path(path, taste)
     }
 
-    fn matches_path(&self, path: &Path, ignore_case: bool) -> bool {
-        let given = path.segments();
-        let enough =
-            if self.rest.is_some() { given.len() >= self.segments.len() } else { given.len() == self.segments.len() };
+    fn matches_path(&self, path: &Path, taste: Taste) -> bool {
+        let (given, ignore_case) = (taste.segments(path), taste.ignore_case);
+        let enough = match &self.rest {
+            Some(rest) => given.len() >= self.segments.len() + usize::from(rest.some),
+            None => given.len() == self.segments.len(),
+        };
         let fits = |(pattern, segment): (&SegmentPattern, &Arc<str>)| match pattern {
             SegmentPattern::Literal(literal) => same(literal, segment, ignore_case),
             SegmentPattern::Capture { shape, .. } => shape.capture(segment, ignore_case).is_some(),
@@ -150,7 +179,7 @@ impl RoutePattern {
 
     /// Whether every path matches.
     pub(super) fn is_any_path(&self) -> bool {
-        self.segments.is_empty() && self.rest.is_some()
+        self.segments.is_empty() && self.rest.as_ref().is_some_and(|rest| !rest.some)
     }
 }
 
@@ -271,7 +300,7 @@ fn parse_host(text: &str) -> Result<RouteHost, String> {
 
 enum Piece {
     Segment(SegmentPattern),
-    Rest(Arc<str>),
+    Rest(Rest),
 }
 
 fn parse_segment(piece: &str) -> Result<Piece, String> {
@@ -284,9 +313,9 @@ fn parse_segment(piece: &str) -> Result<Piece, String> {
     if after.contains('{') {
         return Err(format!("`{piece}` has two captures: a segment has one"));
     }
-    if let Some(name) = inside.strip_suffix('*') {
+    if let Some(name) = inside.strip_suffix(['*', '+']) {
         return match (before, after) {
-            ("", "") => Ok(Piece::Rest(capture_name(name)?)),
+            ("", "") => Ok(Piece::Rest(Rest { name: capture_name(name)?, some: inside.ends_with('+') })),
             _ => Err(format!("`{{{inside}}}` stands for whole segments: put nothing around it")),
         };
     }

@@ -81,9 +81,11 @@ impl Service {
     /// Matches a request's head against the routes.
     pub fn reading(&self, view: &RequestView<'_>, path: &Path, query: &Query) -> Result<Reading, ReadingError> {
         self.check_override(view, query, None)?;
-        let matched = self.matching(&Head { view, path, query, ignore_case: self.ignore_case });
+        let matched = self.matching(&Head { view, path, query, taste: self.taste });
         let routes = || matched.iter().filter_map(|one| self.routes.get(one.route));
-        if path.has_encoded_slash() && (matched.is_empty() || !routes().all(|route| route.slash_is_data)) {
+        if path.has_encoded_slash()
+            && (matched.is_empty() || !routes().all(|route| route.takes_slashes(self.taste.segments(path))))
+        {
             return Err(ReadingError::EncodedSlash);
         }
         Ok(Reading {
@@ -108,7 +110,7 @@ impl Service {
             }
             let mut values: Vec<_> = route.captures.iter().map(|capture| capture.source.in_head(head)).collect();
             capture::resolve(&route.captures, &mut values, Trees::default());
-            if !route.head_applies(&values) {
+            if !route.head_applies(&values, self.taste.ignore_case) {
                 continue;
             }
             let one = Matched { route: index, values };
@@ -126,7 +128,7 @@ impl Service {
     fn decoder_for(&self, view: &RequestView<'_>, path: &Path) -> Option<Decoder> {
         let media = view.header("content-type").unwrap_or("");
         let media = media.split(';').next().unwrap_or("").trim();
-        let rule = self.decoders.iter().find(|rule| rule.applies(view, path, media, self.ignore_case));
+        let rule = self.decoders.iter().find(|rule| rule.applies(view, path, media, self.taste));
         rule.map(|rule| rule.decoder.clone())
     }
 

@@ -106,7 +106,7 @@ impl Service {
     /// How this request's client wants to be told no. `path` is `None` where it could not be parsed.
     pub fn refusal(&self, method: &str, authority: &Authority, path: Option<&Path>) -> Option<&Dialect> {
         let fits = |pattern: &RoutePattern| match path {
-            Some(path) => pattern.matches(method, authority, path, self.ignore_case),
+            Some(path) => pattern.matches(method, authority, path, self.taste),
             None => pattern.is_any_path() && pattern.methods.includes(method) && pattern.host.matches(authority),
         };
         let variant = self.dialects.variants.iter().find(|(pattern, _)| fits(pattern)).map(|(_, dialect)| dialect);

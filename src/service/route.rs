@@ -19,7 +19,7 @@ pub(super) struct Route {
     pub(super) emit: Vec<FactTemplate>,
     pub(super) on_success: Vec<FactTemplate>,
     pub(super) conditions: Vec<Condition>,
-    pub(super) slash_is_data: bool,
+    slashes: Slashes,
     pub(super) fallback: bool,
     /// Whether it can make an item.
     pub(super) states_operation: bool,
@@ -31,6 +31,16 @@ pub(super) struct Route {
     pub(super) wants_response: bool,
 }
 
+/// Where an encoded slash may stand.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Slashes {
+    Nowhere,
+    /// `encoded_slash = "data"`.
+    Anywhere,
+    /// `encoded_slash = ["rest"]`: in what these captures take.
+    In(Vec<Source>),
+}
+
 /// The lists whose elements a route looks at one by one: `body:updates`, `body:operations.*.fields`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Each {
@@ -39,18 +49,22 @@ pub(super) struct Each {
 }
 
 /// `where = { kind = "create" }`: the route (or element) counts only if the capture has one of the values.
+/// `unless`: only if it has none of them; a capture that does not resolve has none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Condition {
     pub(super) capture: usize,
     /// Whether the head is enough to know.
     in_head: bool,
+    /// `where`, and not `unless`.
+    is: bool,
     pub(super) values: Vec<Term>,
 }
 
 /// The token's own predicates, and the choice of a credential: never a manifest's (invariant 7).
 pub(super) const TOKEN_PREDICATES: [&str; 6] = ["grant", "spec", "bearer", "issuer", "issued_by", "use_credential"];
 
-const KEYS: &[&str] = &["match", "capture", "each", "emit", "on_success", "where", "encoded_slash", "fallback"];
+const KEYS: &[&str] =
+    &["match", "capture", "each", "emit", "on_success", "where", "unless", "encoded_slash", "fallback"];
 
 impl Route {
     /// Reads a `[[route]]`.
@@ -67,8 +81,10 @@ impl Route {
         };
         let templates = |key: &str, stage| read_templates(&table, key, &captures, stage);
         let (emit, on_success) = (templates("emit", Stage::Element), templates("on_success", Stage::Response));
-        let conditions = read_conditions(&table, &captures);
-        let data = table.get("encoded_slash").and_then(|value| value.one_of(&[("data", true)]));
+        let (mut conditions, unless) =
+            (read_conditions(&table, "where", &captures)?, read_conditions(&table, "unless", &captures)?);
+        conditions.extend(unless);
+        let slashes = read_slashes(&table, &captures);
         let fallback = table.get("fallback").and_then(|value| value.boolean());
         check_elements(&table, &captures, each.is_some());
         let stages: Vec<Stage> = captures.iter().map(|capture| capture.source.stage(&captures)).collect();
@@ -86,8 +102,8 @@ impl Route {
             each,
             emit,
             on_success,
-            conditions: conditions?,
-            slash_is_data: data.unwrap_or(false),
+            conditions,
+            slashes: slashes?,
             fallback: fallback.unwrap_or(false),
         })
     }
@@ -108,14 +124,27 @@ impl Route {
         }
     }
 
-    /// Whether the conditions hold for these values.
+    /// Whether the conditions hold that the head does not decide.
     pub(super) fn applies(&self, values: &[Option<Term>]) -> bool {
-        self.conditions.iter().all(|condition| condition.holds(values))
+        self.conditions.iter().filter(|condition| !condition.in_head).all(|one| one.holds(values, false))
     }
 
     /// Whether those hold that the head decides.
-    pub(super) fn head_applies(&self, values: &[Option<Term>]) -> bool {
-        self.conditions.iter().filter(|condition| condition.in_head).all(|condition| condition.holds(values))
+    pub(super) fn head_applies(&self, values: &[Option<Term>], ignore_case: bool) -> bool {
+        self.conditions.iter().filter(|condition| condition.in_head).all(|one| one.holds(values, ignore_case))
+    }
+
+    /// Whether the path's encoded slashes, if it has any, stand where the route takes them as data.
+    pub(super) fn takes_slashes(&self, segments: &[Arc<str>]) -> bool {
+        let Slashes::In(sources) = &self.slashes else { return self.slashes == Slashes::Anywhere };
+        let taken = |index: usize| {
+            sources.iter().any(|source| match source {
+                Source::Segment(at, _) => *at == index,
+                Source::Rest(from) => *from <= index,
+                _ => false,
+            })
+        };
+        segments.iter().enumerate().all(|(index, segment)| !segment.contains('/') || taken(index))
     }
 
     /// The nodes of a body that it looks at, as `body_paths` spells them.
@@ -132,9 +161,13 @@ impl Route {
 }
 
 impl Condition {
-    fn holds(&self, values: &[Option<Term>]) -> bool {
+    fn holds(&self, values: &[Option<Term>], ignore_case: bool) -> bool {
         let value = values.get(self.capture).and_then(Option::as_ref);
-        value.is_some_and(|value| self.values.contains(value))
+        let same = |a: &Term, b: &Term| match (a, b) {
+            (Term::Str(a), Term::Str(b)) => super::pattern::same(a, b, ignore_case),
+            _ => a == b,
+        };
+        value.is_some_and(|value| self.values.iter().any(|one| same(one, value))) == self.is
     }
 }
 
@@ -196,7 +229,7 @@ fn path_captures(pattern: &RoutePattern) -> Vec<Capture> {
     let rest = pattern
         .rest
         .iter()
-        .map(|name| Capture { name: Arc::clone(name), source: Source::Rest(pattern.segments.len()) });
+        .map(|rest| Capture { name: Arc::clone(&rest.name), source: Source::Rest(pattern.segments.len()) });
     pattern.segments.iter().enumerate().filter_map(segment).chain(rest).collect()
 }
 
@@ -216,6 +249,21 @@ fn read_captures(value: &Value<'_>, captures: &mut Vec<Capture>) -> Option<()> {
         }
     }
     right
+}
+
+fn read_slashes(table: &Table<'_>, captures: &[Capture]) -> Option<Slashes> {
+    let Some(value) = table.get("encoded_slash") else { return Some(Slashes::Nowhere) };
+    if value.is_string() {
+        return value.one_of(&[("data", Slashes::Anywhere)]);
+    }
+    let in_path = |name: &str| {
+        let found = captures.iter().find(|capture| &*capture.name == name).map(|capture| &capture.source);
+        match found {
+            Some(source @ (Source::Segment(..) | Source::Rest(_))) => Ok(source.clone()),
+            _ => Err(format!("`{name}` is not a capture of this route's path")),
+        }
+    };
+    value.parse_list(in_path).map(Slashes::In)
 }
 
 fn read_templates(table: &Table<'_>, key: &str, captures: &[Capture], stage: Stage) -> Option<Vec<FactTemplate>> {
@@ -250,8 +298,8 @@ pub(super) fn check_head(predicate: &str) -> Result<(), String> {
     Ok(())
 }
 
-fn read_conditions(table: &Table<'_>, captures: &[Capture]) -> Option<Vec<Condition>> {
-    let Some(value) = table.get("where") else { return Some(Vec::new()) };
+fn read_conditions(table: &Table<'_>, key: &str, captures: &[Capture]) -> Option<Vec<Condition>> {
+    let Some(value) = table.get(key) else { return Some(Vec::new()) };
     let conditions = value.open_table()?;
     let entries = conditions.entries();
     let read = |(name, value): &(&str, Value<'_>)| {
@@ -266,7 +314,7 @@ fn read_conditions(table: &Table<'_>, captures: &[Capture]) -> Option<Vec<Condit
             conditions.complain_about_key(name, format!("`{name}` comes from the answer: it can't be a condition"));
             return None;
         }
-        Some(Condition { capture, in_head: stage == Stage::Head, values: read_values(value)? })
+        Some(Condition { capture, in_head: stage == Stage::Head, is: key == "where", values: read_values(value)? })
     };
     let read: Vec<Condition> = entries.iter().filter_map(read).collect();
     (read.len() == entries.len()).then_some(read)
