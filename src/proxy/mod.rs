@@ -12,6 +12,8 @@ pub mod relay;
 pub mod tunnel;
 pub mod upgrade;
 pub mod upload;
+pub mod watched;
+pub mod watchers;
 
 use std::net::IpAddr;
 use std::sync::Arc;
