@@ -68,14 +68,18 @@ impl Signals {
     }
 }
 
+/// Makes the answer to a violation, once it is recorded.
+pub type Refuse = Arc<dyn Fn(Violation, Late) -> Answering + Send + Sync>;
+/// An answer in the making.
+pub type Answering = Pin<Box<dyn Future<Output = Bytes> + Send>>;
+
 /// The wrapper.
 pub struct Guard<S> {
     io: S,
     signals: Arc<Signals>,
     limits: HeadLimits,
     patience: Patience,
-    /// Makes the answer to a violation.
-    refuse: fn(Violation, Late) -> Bytes,
+    refuse: Refuse,
     /// Read but not passed on yet.
     aside: BytesMut,
     /// How many bytes at the front of `aside` may be passed on.
@@ -94,8 +98,10 @@ enum Phase {
     Raw,
     /// The client has closed its half.
     Ended,
-    /// A rule is broken; what is left to be said.
-    Refused(Bytes),
+    /// A rule is broken; the answer to that.
+    Refused(Answering),
+    /// What is left to be said.
+    Saying(Bytes),
     /// All is said: what still comes is thrown away, up to a bound.
     Draining {
         left: u64,
@@ -125,7 +131,7 @@ impl<S> Guard<S> {
         first: BytesMut,
         limits: HeadLimits,
         patience: Patience,
-        refuse: fn(Violation, Late) -> Bytes,
+        refuse: Refuse,
     ) -> Guard<S> {
         Guard {
             io,
@@ -206,7 +212,7 @@ impl<S> Guard<S> {
                 Err(violation) => self.violate(violation, Late::No),
             },
             Phase::Raw => self.passed = self.aside.len(),
-            Phase::Ended | Phase::Refused(_) | Phase::Draining { .. } | Phase::Closed => {}
+            Phase::Ended | Phase::Refused(_) | Phase::Saying(_) | Phase::Draining { .. } | Phase::Closed => {}
         }
     }
 
@@ -408,7 +414,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Guard<S> {
                     continue;
                 }
                 Phase::Ended | Phase::Refused(_) => return this.poll_end(cx),
-                Phase::Draining { .. } | Phase::Closed => return Poll::Ready(Ok(())),
+                Phase::Saying(_) | Phase::Draining { .. } | Phase::Closed => return Poll::Ready(Ok(())),
                 Phase::Head(_) | Phase::Body(_) | Phase::Raw => {}
             }
             if !this.aside.is_empty() {
@@ -430,7 +436,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Guard<S> {
     fn poll_farewell(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         loop {
             match &mut self.phase {
-                Phase::Refused(answer) => {
+                Phase::Refused(answering) => {
+                    let answer = ready!(answering.as_mut().poll(cx));
+                    self.phase = Phase::Saying(answer);
+                }
+                Phase::Saying(answer) => {
                     while !answer.is_empty() {
                         let written = ready!(Pin::new(&mut self.io).poll_write(cx, answer))?;
                         if written == 0 {
@@ -514,15 +524,19 @@ mod tests {
     const PATIENCE: Patience =
         Patience { head: Duration::from_secs(15), idle: Duration::from_secs(300), linger: Duration::from_secs(30) };
 
-    fn answer(violation: Violation, late: Late) -> Bytes {
-        let status = if late == Late::Yes { 408 } else { 400 };
-        Bytes::from(format!("HTTP/1.1 {status} x\r\nX-Kleis-Reason: {}\r\nConnection: close\r\n\r\n", violation.reason))
+    fn answer() -> Refuse {
+        Arc::new(|violation: Violation, late| {
+            let status = if late == Late::Yes { 408 } else { 400 };
+            let reason = violation.reason;
+            let text = format!("HTTP/1.1 {status} x\r\nX-Kleis-Reason: {reason}\r\nConnection: close\r\n\r\n");
+            Box::pin(async move { Bytes::from(text) })
+        })
     }
 
     /// Serves one connection; answers each request with its method, path and body.
     fn serve() -> (DuplexStream, Arc<Signals>) {
         let (client, server) = tokio::io::duplex(64 * 1024);
-        let guard = Guard::new(server, BytesMut::new(), HeadLimits::default(), PATIENCE, answer);
+        let guard = Guard::new(server, BytesMut::new(), HeadLimits::default(), PATIENCE, answer());
         let signals = guard.signals();
         let told = signals.clone();
         let service = hyper::service::service_fn(move |request: Request<Incoming>| {
@@ -654,7 +668,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn after_the_switch_bytes_pass_as_they_are() {
         let (mut client, server) = tokio::io::duplex(1024);
-        let mut guard = Guard::new(server, BytesMut::new(), HeadLimits::default(), PATIENCE, answer);
+        let mut guard = Guard::new(server, BytesMut::new(), HeadLimits::default(), PATIENCE, answer());
         client.write_all(b"CONNECT a:1 HTTP/1.1\r\n\r\n\x16\x03\x01\n").await.unwrap();
         let mut buf = [0; 100];
         assert_eq!(guard.read(&mut buf).await.unwrap(), 24);

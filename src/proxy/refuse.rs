@@ -4,10 +4,24 @@
 //! error's own text is a cause and never reaches a client (R125, R130): it may hold an address, a
 //! header, a secret.
 
-use http::StatusCode;
+use std::fmt::Write as _;
 
+use bytes::Bytes;
+use http::header::{CONNECTION, CONTENT_TYPE, HeaderName, PROXY_AUTHENTICATE, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::{HeaderValue, Method, Response, StatusCode};
+
+use super::framing::Violation;
+use super::guard::Late;
+use super::reply::Reply;
+use crate::facts::Path;
 use crate::policy::Denial;
-use crate::words::Reason;
+use crate::service::{RefusalContext, Service};
+use crate::words::{Authority, Reason};
+
+/// Names the request in every refusal: `kleis explain ID` says more.
+pub const X_KLEIS_REQUEST_ID: HeaderName = HeaderName::from_static("x-kleis-request-id");
+/// The reason's code, for clients that switch on it.
+pub const X_KLEIS_REASON: HeaderName = HeaderName::from_static("x-kleis-reason");
 
 /// Where a refusal is spoken: one reason has different statuses for different ears.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,12 +48,14 @@ pub struct Refusal {
     pub cause: Option<String>,
     /// The denial, when policy refused.
     pub denial: Option<Box<Denial>>,
+    /// Seconds after which asking again may help.
+    pub retry_after: Option<u64>,
 }
 
 impl Refusal {
     /// The table's text alone.
     pub fn new(reason: Reason) -> Refusal {
-        Refusal { reason, message: None, cause: None, denial: None }
+        Refusal { reason, message: None, cause: None, denial: None, retry_after: None }
     }
 
     /// Tells the client more.
@@ -68,6 +84,7 @@ impl From<Denial> for Refusal {
             message: Some(denial.message.clone()),
             cause: denial.closest.clone(),
             denial: Some(Box::new(denial)),
+            retry_after: None,
         }
     }
 }
@@ -135,12 +152,102 @@ impl Refusal {
         row(self.reason, place).0
     }
 
-    /// One line: the table's text, and what there is to say beyond it.
+    /// What the client is told: the table's text, what there is to say beyond it, and the checks that
+    /// failed.
     pub fn text(&self, place: Place) -> String {
-        let text = row(self.reason, place).1;
-        match &self.message {
-            Some(message) => format!("{text}: {message}"),
-            None => text.to_owned(),
+        let mut text = row(self.reason, place).1.to_owned();
+        if let Some(message) = &self.message {
+            let _ = write!(text, ": {message}");
         }
+        for failed in self.denial.iter().flat_map(|denial| &denial.failed).take(3) {
+            let _ = write!(text, "; this failed: `{}`", failed.text);
+        }
+        text
     }
+}
+
+/// What a refusal is an answer to, as far as it is known: picks the dialect.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Asked<'a> {
+    /// The service that claims the authority.
+    pub service: Option<&'a Service>,
+    /// The method.
+    pub method: Option<&'a Method>,
+    /// The authority.
+    pub authority: Option<&'a Authority>,
+    /// The path as sent.
+    pub path: Option<&'a str>,
+}
+
+/// The answer that says no.
+pub fn answer(refusal: &Refusal, place: Place, asked: Asked<'_>, request_id: &str) -> Response<Reply> {
+    let status = refusal.status(place);
+    let text = refusal.text(place);
+    let (media, body) = in_dialect(refusal, status, &text, asked, request_id)
+        .unwrap_or_else(|| (HeaderValue::from_static("text/plain"), format!("kleis: {text}\nrequest: {request_id}\n")));
+    let mut response = Response::new(Reply::text(body));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, media);
+    headers.insert(X_KLEIS_REASON, HeaderValue::from_static(refusal.reason.code()));
+    if let Ok(id) = HeaderValue::from_str(request_id) {
+        headers.insert(X_KLEIS_REQUEST_ID, id);
+    }
+    if let Some(seconds) = refusal.retry_after {
+        headers.insert(RETRY_AFTER, seconds.into());
+    }
+    challenge(status, headers);
+    if matches!(refusal.reason, Reason::AuthorityMismatch | Reason::ShuttingDown) {
+        headers.insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    response
+}
+
+/// Both schemes, in lines of their own: git and curl answer only `Basic`, and some clients read one line.
+fn challenge(status: StatusCode, headers: &mut http::HeaderMap) {
+    const BASIC: HeaderValue = HeaderValue::from_static("Basic realm=\"kleis\", charset=\"UTF-8\"");
+    const BEARER: HeaderValue = HeaderValue::from_static("Bearer realm=\"kleis\"");
+    if status == StatusCode::PROXY_AUTHENTICATION_REQUIRED {
+        headers.append(PROXY_AUTHENTICATE, BASIC);
+        headers.append(PROXY_AUTHENTICATE, BEARER);
+    } else if status == StatusCode::UNAUTHORIZED {
+        headers.append(WWW_AUTHENTICATE, BASIC);
+    }
+}
+
+fn in_dialect(
+    refusal: &Refusal,
+    status: StatusCode,
+    text: &str,
+    asked: Asked<'_>,
+    request_id: &str,
+) -> Option<(HeaderValue, String)> {
+    let (service, method, authority) = (asked.service?, asked.method?, asked.authority?);
+    let path = asked.path.and_then(|path| Path::parse(path).ok());
+    let dialect = service.refusal(method.as_str(), authority, path.as_ref())?;
+    let context = RefusalContext {
+        reason: text,
+        code: refusal.reason.code(),
+        status: status.as_u16(),
+        request_id,
+        service: service.name().as_str(),
+    };
+    Some((HeaderValue::from_str(dialect.media()).ok()?, dialect.render(&context)?))
+}
+
+/// The answer to bytes that are no request, written before anything has been parsed.
+pub fn raw(violation: Violation, late: Late, request_id: &str) -> Bytes {
+    let status = match late {
+        Late::Yes => StatusCode::REQUEST_TIMEOUT,
+        Late::No => row(violation.reason, Place::Hop).0,
+    };
+    let body = format!("kleis: {}\nrequest: {request_id}\n", violation.text);
+    Bytes::from(format!(
+        "HTTP/1.1 {} {}\r\nContent-Type: text/plain\r\nContent-Length: {}\r\nX-Kleis-Reason: {}\r\n\
+         X-Kleis-Request-Id: {request_id}\r\nConnection: close\r\n\r\n{body}",
+        status.as_u16(),
+        status.canonical_reason().unwrap_or_default(),
+        body.len(),
+        violation.reason,
+    ))
 }
