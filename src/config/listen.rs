@@ -42,6 +42,13 @@ impl Role {
         [("proxy", Role::Proxy), ("admin", Role::Admin), ("metrics", Role::Metrics)];
 }
 
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let word = Role::WORDS.iter().find(|(_, role)| role == self).map_or("", |(word, _)| word);
+        f.write_str(word)
+    }
+}
+
 impl Default for Listen {
     fn default() -> Listen {
         Listen { address: ListenAddress::Tcp(SocketAddr::from(([127, 0, 0, 1], 8080))), role: Role::Proxy }

@@ -126,13 +126,7 @@ const DRAIN_PATIENCE: Duration = Duration::from_secs(5);
 
 impl<S> Guard<S> {
     /// Guards `io`, of which nothing has been read but `first`.
-    pub fn new(
-        io: S,
-        first: BytesMut,
-        limits: HeadLimits,
-        patience: Patience,
-        refuse: Refuse,
-    ) -> Guard<S> {
+    pub fn new(io: S, first: BytesMut, limits: HeadLimits, patience: Patience, refuse: Refuse) -> Guard<S> {
         Guard {
             io,
             signals: Arc::default(),

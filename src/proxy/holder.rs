@@ -9,10 +9,12 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use sha2::{Digest, Sha256};
 
+use super::refuse::Refusal;
 use crate::config::Snapshot;
 use crate::policy::{self, Denial, Program};
+use crate::store::Revocations;
 use crate::token::{MAX_TOKEN, RootKeys, TokenError, VerifiedToken, verify};
-use crate::words::ServiceName;
+use crate::words::{Reason, ServiceName, Timestamp};
 
 /// Tokens that are kept verified.
 const VERIFIED: u64 = 20_000;
@@ -133,4 +135,15 @@ impl Holders {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
+}
+
+/// Whether a verified token still is one: neither revoked nor expired. For every request.
+pub fn still_valid(holder: &Holder, revocations: &Revocations, now: Timestamp) -> Result<(), Refusal> {
+    if revocations.any_revoked(holder.revocation_ids()) {
+        return Err(Reason::TokenRevoked.into());
+    }
+    if holder.expires().is_some_and(|expires| expires <= now) {
+        return Err(Reason::TokenExpired.into());
+    }
+    Ok(())
 }

@@ -68,9 +68,7 @@ pub fn token(headers: &HeaderMap, place: Place) -> Result<Cow<'_, str>, Refusal>
 
 fn note<'a>(found: &mut Option<Cow<'a, str>>, token: Cow<'a, str>) -> Result<(), Refusal> {
     match found {
-        Some(other) if *other != token => {
-            Err(Refusal::new(Reason::Malformed).say("it brings two different tokens"))
-        }
+        Some(other) if *other != token => Err(Refusal::new(Reason::Malformed).say("it brings two different tokens")),
         Some(_) => Ok(()),
         None => {
             *found = Some(token);
@@ -104,9 +102,7 @@ impl<'a> Shown<'a> {
     fn candidates(&self) -> impl Iterator<Item = Cow<'a, str>> {
         let (one, two) = match self {
             Shown::Bearer(token) => (Some(Cow::Borrowed(*token)), None),
-            Shown::Basic { user, password } => {
-                (Some(Cow::Owned(password.clone())), Some(Cow::Owned(user.clone())))
-            }
+            Shown::Basic { user, password } => (Some(Cow::Owned(password.clone())), Some(Cow::Owned(user.clone()))),
         };
         one.into_iter().chain(two).filter(|text| looks_like_token(text))
     }

@@ -90,6 +90,8 @@ pub struct Ticket {
     pub method: Option<Method>,
     /// As sent.
     pub uri: Uri,
+    /// Whether its decision is written down: what comes afterwards belongs to its outcome.
+    pub decided: bool,
 }
 
 impl Ticket {
@@ -105,6 +107,7 @@ impl Ticket {
             service: None,
             method: None,
             uri: Uri::default(),
+            decided: false,
         }
     }
 
@@ -124,7 +127,7 @@ impl Ticket {
         if let Some(holder) = &self.holder {
             entry.revocation_ids = holder.revocation_ids();
             match holder.identity() {
-                Identity::Bearer { bearer, issued_by } => {
+                Identity::Bearer { bearer, issued_by, .. } => {
                     entry.bearer = Some(bearer.as_ref().into());
                     entry.issued_by = issued_by.as_ref();
                 }
@@ -136,6 +139,9 @@ impl Ticket {
 
     /// Writes down that it is refused. Best effort: it is refused whether that can be written or not.
     pub async fn refused(&self, audit: &Audit, meters: &Meters, refusal: &Refusal) {
+        if self.decided {
+            return;
+        }
         meters.refused(self.service.as_deref(), refusal.reason);
         let authority = self.authority.as_ref().map(Authority::to_string);
         let mut entry = self.entry(authority.as_deref());
@@ -156,7 +162,7 @@ impl Ticket {
 
     /// Writes down that it is allowed. INVARIANT 12: no secret is asked for before this returns `Ok`.
     pub async fn allowed(
-        &self,
+        &mut self,
         audit: &Audit,
         meters: &Meters,
         permit: &Permit,
@@ -175,7 +181,9 @@ impl Ticket {
         entry.fuel = Some(permit.fuel());
         let facts: Option<Vec<Fact>> = facts.map(all_facts);
         entry.facts = facts.as_deref();
-        match (audit.decision(&entry).await, on_failure) {
+        let written = audit.decision(&entry).await;
+        self.decided = written.is_ok();
+        match (written, on_failure) {
             (Ok(()), _) => Ok(()),
             (Err(error), OnFailure::Refuse) => Err(Refusal::new(Reason::AuditUnavailable).because(error)),
             (Err(error), OnFailure::Continue) => {

@@ -7,6 +7,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
+use super::connection::OpenStream;
 use super::guard::Signals;
 use super::relay::RelayBody;
 use crate::upstream::BodyError;
@@ -16,6 +17,7 @@ use crate::upstream::BodyError;
 pub struct Reply {
     kind: Kind,
     signals: Option<Arc<Signals>>,
+    _open: Option<OpenStream>,
 }
 
 #[derive(Debug)]
@@ -27,17 +29,27 @@ enum Kind {
 impl Reply {
     /// No body.
     pub fn empty() -> Reply {
-        Reply { kind: Kind::Text(None), signals: None }
+        Reply { kind: Kind::Text(None), signals: None, _open: None }
     }
 
     /// All of it at hand.
     pub fn text(text: impl Into<Bytes>) -> Reply {
-        Reply { kind: Kind::Text(Some(text.into()).filter(|text: &Bytes| !text.is_empty())), signals: None }
+        Reply {
+            kind: Kind::Text(Some(text.into()).filter(|text: &Bytes| !text.is_empty())),
+            signals: None,
+            _open: None,
+        }
     }
 
     /// An upstream's.
     pub fn relay(body: RelayBody) -> Reply {
-        Reply { kind: Kind::Relay(body), signals: None }
+        Reply { kind: Kind::Relay(body), signals: None, _open: None }
+    }
+
+    /// Holds its stream open until it is gone.
+    pub fn holding(mut self, open: OpenStream) -> Reply {
+        self._open = Some(open);
+        self
     }
 
     /// Tells this guard when it is gone.
