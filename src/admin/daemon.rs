@@ -104,7 +104,6 @@ impl Daemon {
         let seal = Seal::load_or_make(&home.data_dir().join("seal.key"))?;
         let vault = Arc::new(Vault::new(seal, Arc::new(Current(upstreams.clone()))));
         let ca = Arc::new(Ca::load_or_make(home.data_dir())?);
-        let (revoked, revocations) = tokio::sync::watch::channel(0);
         let state = Arc::new(State {
             config,
             operator,
@@ -118,29 +117,23 @@ impl Daemon {
             drain: Drain::default(),
             listening,
             started: now(),
-            revoked,
         });
         state.vault.set_declared(snapshot.declared.to_vec());
         state.take_over_changes().await?;
         let path = home.control_socket();
         let control =
             bind_unix(&path, 0o600).map_err(|error| StartError::Control(path.display().to_string(), error))?;
-        Ok(Daemon::run(state, listeners, control, revocations))
+        Ok(Daemon::run(state, listeners, control))
     }
 
-    fn run(
-        state: Arc<State>,
-        listeners: Vec<Listener>,
-        control: UnixListener,
-        revocations: tokio::sync::watch::Receiver<u64>,
-    ) -> Daemon {
+    fn run(state: Arc<State>, listeners: Vec<Listener>, control: UnixListener) -> Daemon {
         let (mut serving, mut background) = (JoinSet::new(), JoinSet::new());
         background.spawn(control::serve(control, state.clone()));
         background.spawn(metrics::upkeep());
         background.spawn(follow_configuration(state.clone()));
         let revoked = state.operator.revocations().clone();
-        let is_revoked = move |id: &crate::token::RevocationId| revoked.any_revoked(std::slice::from_ref(id));
-        background.spawn(state.watchers.clone().run(revocations, now, is_revoked));
+        let changes = revoked.changes();
+        background.spawn(state.watchers.clone().run(changes, now, move |ids| revoked.any_revoked(ids)));
         for listener in listeners {
             serving.spawn(listener.serve(state.clone()));
         }

@@ -83,6 +83,7 @@ async fn pass(
     ticket.service.clone_from(&lane.service);
     still_welcome(state, arrival, now())?;
     let program = lane.program()?;
+    let version = request.version();
     let read = read::read(&lane, program, arrival, ticket.id.as_str(), now(), request).await?;
     let accounts = state.accounts.load();
     let situation = Situation { now: now(), accounts: &accounts, account: read.stripped.account() };
@@ -98,7 +99,7 @@ async fn pass(
     let guard = guard(state, arrival, &lane, &permit, read.facts, &outcome);
     let spent = bind(permit, read.stripped, lane.service.as_ref(), &state.vault).await;
     let sent = match spent {
-        Ok(bound) => send(state, arrival, &lane, bound, read.upload, read.upgrade, &guard, &outcome).await,
+        Ok(bound) => send(state, arrival, &lane, bound, read.upload, read.upgrade, version, &guard, &outcome).await,
         Err(error) => Err(unbound(&error)),
     };
     sent.map(|response| response.map(Reply::relay)).inspect_err(|refusal| outcome.failed(refusal))
@@ -154,13 +155,15 @@ async fn send(
     mut bound: Bound,
     mut upload: Upload,
     mut upgrade: Option<ClientUpgrade>,
+    version: Version,
     guard: &Guard,
     outcome: &Outcome,
 ) -> Result<Response<RelayBody>, Refusal> {
     loop {
         outcome.spends(bound.spent());
         let again = upload.again();
-        let (key, head) = bound.take_request().ok_or(Reason::PolicyError)?;
+        let (key, mut head) = bound.take_request().ok_or(Reason::PolicyError)?;
+        head.version = version;
         let outbound = Outbound { key, head, never_in_trailers: lane.never_in_trailers.clone() };
         let upstreams = state.upstreams.load_full();
         let sent = forward::forward(&upstreams, outbound, upload, upgrade.take(), guard.clone()).await;

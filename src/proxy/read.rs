@@ -184,7 +184,7 @@ async fn judge_body(
     reading: &Reading,
     body: Incoming,
 ) -> Result<(Body, Upload), Refusal> {
-    let wanted = reading.wants_body() || demand.wants("body") || demand.wants("request_body");
+    let wanted = reading.wants_body(demand) || demand.wants("body") || demand.wants("request_body");
     let decoder = reading.decoder().filter(|decoder| decoder.reach() != Reach::Nothing || is_exec(decoder));
     let limits = &lane.snapshot.config.limits;
     let bounds = Bounds {

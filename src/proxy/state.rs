@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 
 use arc_swap::ArcSwap;
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 
 use super::holder::Holders;
 use super::meter::Meters;
@@ -48,8 +48,6 @@ pub struct State {
     pub listening: Vec<(Role, ListenAddress)>,
     /// Since when.
     pub started: Timestamp,
-    /// Tells the relays that somebody was revoked.
-    pub revoked: watch::Sender<u64>,
 }
 
 impl State {
@@ -67,7 +65,6 @@ impl State {
     pub async fn take_over_changes(&self) -> Result<(), StoreError> {
         self.vault.set_installed(self.operator.store().credentials().await?);
         self.refresh_accounts();
-        self.revoked.send_modify(|changes| *changes += 1);
         Ok(())
     }
 
