@@ -22,9 +22,9 @@ pub struct Snapshot {
     /// The compiled policy.
     pub rulebook: Arc<Rulebook>,
     /// Grants, by name.
-    pub grants: BTreeMap<GrantName, Arc<Grant>>,
+    pub grants: BTreeMap<String, Arc<Grant>>,
     /// Specs, by name.
-    pub specs: BTreeMap<SpecName, Arc<Spec>>,
+    pub specs: BTreeMap<String, Arc<Spec>>,
     /// `credentials/*.toml`.
     pub declared: Arc<[Declared]>,
     /// What loads and is probably not meant.
@@ -81,6 +81,6 @@ pub fn load(home: &Home) -> Result<Snapshot, FileErrors> {
     })
 }
 
-fn named<'r, N: Ord, T: 'r>(names: Vec<N>, find: impl Fn(&N) -> Option<&'r Arc<T>>) -> BTreeMap<N, Arc<T>> {
-    names.into_iter().filter_map(|name| find(&name).cloned().map(|found| (name, found))).collect()
+fn named<'r, N: ToString, T: 'r>(names: Vec<N>, find: impl Fn(&N) -> Option<&'r Arc<T>>) -> BTreeMap<String, Arc<T>> {
+    names.iter().filter_map(|name| find(name).map(|found| (name.to_string(), found.clone()))).collect()
 }

@@ -3,6 +3,7 @@
 //! Layer 1, pure: a decision is a function of a compiled program, the facts of a request and the time.
 
 pub mod allow;
+pub mod cases;
 mod choice;
 mod datalog;
 mod decide;
