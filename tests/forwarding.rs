@@ -480,6 +480,30 @@ async fn r122_answers_without_a_body_do_not_make_anybody_wait() {
 }
 
 #[tokio::test]
+async fn r30_an_answer_with_two_framings_gives_the_client_one() {
+    let cases = [
+        ("content-length: 3\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n", "hello"),
+        ("transfer-encoding: chunked\r\ncontent-length: 3\r\n\r\n5\r\nhello\r\n0\r\n\r\n", "hello"),
+        ("content-length: 5\r\ncontent-length: 5\r\n\r\nhello", "hello"),
+        ("content-length: 5\r\ncontent-length: 3\r\n\r\nhello", "502"),
+        ("content-length: +5\r\n\r\nhello", "502"),
+        ("transfer-encoding: gzip, chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n", "502"),
+    ];
+    for (fields, expected) in cases {
+        let origin = Origin::scripted(move |_, _| Some(format!("HTTP/1.1 200 OK\r\n{fields}").into_bytes())).await;
+        let proxy = Proxy::start(&origin).await;
+        let answer = h1(&proxy, "GET / HTTP/1.1\r\n\r\n").await.to_lowercase();
+        if expected == "502" {
+            assert!(answer.starts_with("http/1.1 502") && answer.contains("upstream_protocol"), "{fields}: {answer}");
+        } else {
+            let framings = answer.matches("content-length:").count() + answer.matches("transfer-encoding:").count();
+            assert_eq!(framings, 1, "{fields}: {answer}");
+            assert!(answer.contains("hello"), "{fields}: {answer}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn an_answer_that_breaks_off_is_an_error_for_the_client_and_not_an_end() {
     let origin = Origin::scripted(|_, request| {
         (request == 1).then(|| b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n".to_vec())

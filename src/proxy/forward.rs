@@ -178,6 +178,7 @@ pub async fn forward(
     match (sent, upgrade) {
         (Answer::Response(answer), _) => {
             let (mut head, body) = answer.into_parts();
+            settle_length(&mut head)?;
             clean(&mut head);
             if early_close && body.is_early() {
                 // its upload will not be read to the end: it had better not wait for that (R114)
@@ -209,6 +210,25 @@ fn make_fields(headers: &mut HeaderMap) {
             headers.insert(COOKIE, whole);
         }
     }
+}
+
+/// One framing: what hyper read the body by is what the client is told. A length beside chunks, or said
+/// twice, would let an upstream put an answer of its own behind this one; a coding that we did not offer
+/// can't be undone here.
+fn settle_length(head: &mut response::Parts) -> Result<(), UpstreamError> {
+    if head.headers.contains_key(TRANSFER_ENCODING) {
+        head.headers.remove(CONTENT_LENGTH);
+    }
+    let codings = head.headers.get_all(TRANSFER_ENCODING).iter();
+    let mut codings = codings.flat_map(|value| value.as_bytes().split(|b| *b == b','));
+    if !codings.all(|coding| coding.trim_ascii().eq_ignore_ascii_case(b"chunked")) {
+        return Err(broken("the answer has a transfer coding that was not asked for"));
+    }
+    let mut lengths = head.headers.get_all(CONTENT_LENGTH).iter();
+    if let (Some(first), Some(_)) = (lengths.next().cloned(), lengths.next()) {
+        head.headers.insert(CONTENT_LENGTH, first);
+    }
+    Ok(())
 }
 
 /// The head of an answer as the client gets it.
@@ -248,10 +268,14 @@ fn switched(
 }
 
 fn unagreed() -> UpstreamError {
+    broken("the upstream switched to a protocol that was not agreed on")
+}
+
+fn broken(text: &'static str) -> UpstreamError {
     #[derive(Debug, thiserror::Error)]
-    #[error("the upstream switched to a protocol that was not agreed on")]
-    struct Unagreed;
-    UpstreamError::new(Reason::UpstreamProtocol, Unagreed)
+    #[error("{0}")]
+    struct Broken(&'static str);
+    UpstreamError::new(Reason::UpstreamProtocol, Broken(text))
 }
 
 #[cfg(test)]
