@@ -335,6 +335,60 @@ async fn trouble_is_told_without_the_statement_that_was_sent() {
     assert!(matches!(error.failure, Failure::Provider(_)));
 }
 
+#[tokio::test]
+async fn r132_a_token_that_was_just_minted_is_tried_again_and_an_older_one_replaced_once() {
+    use super::super::bind::{Bound, bind};
+    use super::super::strip::{Stripped, tests::head, tests::service};
+    use crate::policy::{CredentialChoice, Permit};
+    use crate::words::{Authority, Scheme};
+
+    // Each token differs from the one before it.
+    let count = std::sync::atomic::AtomicUsize::new(0);
+    let server = move |what: &str, _: &str, body: &Value| match what.ends_with("access_tokens") {
+        true => {
+            let count = count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            say(201, json!({"token": format!("ghs_{count}"), "expires_at": "1970-01-12T14:46:40Z"}))
+        }
+        false => usual(what, "", body),
+    };
+    let world = World::new(fake(server), json!({}));
+    let (service, api) = (Arc::new(service()), Authority::parse(Scheme::Https, "api.good.test").unwrap());
+    let fresh = async || -> Bound {
+        let credential = CredentialChoice::Named(name());
+        let permit =
+            Permit::in_test(api.clone(), Some(service.name().clone()), credential, narrow("acme", &["a"], &[]));
+        let stripped = Stripped::new(head("/x", &[]), &api, Some(&service));
+        bind(permit, stripped, Some(&service), &world.vault).await.unwrap()
+    };
+    let sent = |bound: &mut Bound| {
+        let (_, parts) = bound.take_request().unwrap();
+        parts.headers["authorization"].to_str().unwrap().to_owned()
+    };
+    let wait = |bound: &Bound, status: u16| {
+        bound.retry_after(StatusCode::from_u16(status).unwrap(), &world.vault).map(|wait| wait.as_millis())
+    };
+
+    let mut bound = fresh().await;
+    for expected in [300, 1500] {
+        assert_eq!(sent(&mut bound), "Bearer ghs_0");
+        assert_eq!((wait(&bound, 200), wait(&bound, 404)), (None, None));
+        assert_eq!(wait(&bound, 401), Some(expected));
+        bound = bound.rebind(&world.vault).await.unwrap().unwrap();
+    }
+    assert_eq!(sent(&mut bound), "Bearer ghs_0");
+    assert_eq!(wait(&bound, 401), None, "a permanent 401 is passed on");
+    let refused = fresh().await;
+    assert_eq!(wait(&refused, 403), Some(300));
+    assert_eq!(wait(&refused.rebind(&world.vault).await.unwrap().unwrap(), 403), None);
+
+    world.at(NOW + 60);
+    let older = fresh().await;
+    assert_eq!((wait(&older, 403), wait(&older, 401)), (None, Some(0)));
+    let mut other = older.rebind(&world.vault).await.unwrap().unwrap();
+    assert_eq!(sent(&mut other), "Bearer ghs_1");
+    assert_eq!(wait(&other, 401), Some(1500), "new as it is, it may not be known everywhere yet");
+}
+
 #[test]
 fn wrong_settings_say_what_would_be_right() {
     for (given, says) in [
