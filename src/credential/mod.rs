@@ -30,5 +30,5 @@ pub use key_file::{KeyFileError, make_key, read_key};
 pub use live::{CredentialError, Declared, Failure, Kind, Live, Source, State};
 pub use provider::{PROVIDERS, check};
 pub use seal::{Label, Seal, SealError, SealKeyId, Sealed};
-pub use strip::{Head, Stripped};
+pub use strip::{Head, Stripped, takes_off};
 pub use vault::{Known, Vault};

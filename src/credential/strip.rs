@@ -83,11 +83,7 @@ impl Stripped {
 
     fn strip_headers(&mut self, service: Option<&Service>, account: &mut Account) {
         let headers = &mut self.head.headers;
-        let goes = |name: &HeaderName| match service {
-            Some(service) => is_carrier(name.as_str()) || service.strips_header(name.as_str()),
-            None => is_for_the_proxy(name.as_str()),
-        };
-        let gone: Vec<HeaderName> = headers.keys().filter(|name| goes(name)).cloned().collect();
+        let gone: Vec<HeaderName> = headers.keys().filter(|name| takes_off(name.as_str(), service)).cloned().collect();
         for name in gone {
             headers.get_all(&name).iter().for_each(|value| account.look_at(value));
             headers.remove(&name);
@@ -151,6 +147,15 @@ impl Stripped {
                 self.head.path.replace_range(range, &placeholder);
             }
         }
+    }
+}
+
+/// Whether a client's field of that (lower-case) name never reaches an upstream, neither as a header nor as a
+/// trailer (R40).
+pub fn takes_off(name: &str, service: Option<&Service>) -> bool {
+    match service {
+        Some(service) => is_carrier(name) || service.strips_header(name),
+        None => is_for_the_proxy(name),
     }
 }
 
