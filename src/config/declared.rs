@@ -5,14 +5,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::credential::{Declared, Source};
+use crate::credential::{Declared, PROVIDERS, Source, check};
 use crate::words::strict_toml::{self, Table};
 use crate::words::{CredentialName, FileErrors, HostPattern, ServiceName, nearest};
 
 const KEYS: [&str; 8] = ["name", "service", "provider", "kind", "hosts", "secret_file", "secret_env", "config"];
 /// Words that people write for the material itself.
 const SECRETS: [&str; 6] = ["secret", "token", "password", "key", "value", "api_key"];
-const PROVIDERS: [&str; 5] = ["static", "exec", "oauth2", "github-app", "service-account"];
 
 /// Reads a declaration. Relative paths are relative to `base`, the file's folder.
 pub(super) fn parse(text: &str, file: &str, base: &Path) -> Result<Declared, FileErrors> {
@@ -32,12 +31,18 @@ pub(super) fn parse(text: &str, file: &str, base: &Path) -> Result<Declared, Fil
         let service = root.required("service").and_then(|value| value.parse(ServiceName::parse));
         let provider = provider(&root);
         let source = source(&root, base, &provider);
+        let settings = settings(&root);
+        if PROVIDERS.contains(&provider.as_str())
+            && let Err(why) = check(&provider, &settings, None)
+        {
+            root.complain_about_key("config", why);
+        }
         Some(Declared {
             name: name?,
             service: service?,
             kind: root.get("kind").and_then(|value| value.nonempty()).map_or_else(|| Arc::from("api_key"), Arc::from),
             hosts: hosts(&root),
-            settings: settings(&root),
+            settings,
             provider,
             source: source?,
         })
@@ -50,9 +55,12 @@ fn provider(root: &Table<'_>) -> String {
     };
     let given = value.string().unwrap_or_default();
     if value.is_string() && !PROVIDERS.contains(&given) {
-        let hint = match nearest(given, PROVIDERS) {
+        let hint = match nearest(given, PROVIDERS.iter().copied()) {
             Some(near) => format!("did you mean `{near}`?"),
-            None => format!("use one of {}", PROVIDERS.map(|word| format!("`{word}`")).join(", ")),
+            None => format!(
+                "use one of {}",
+                PROVIDERS.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
+            ),
         };
         value.complain(format!("unknown provider `{given}`: {hint}"));
     }
@@ -134,6 +142,8 @@ mod tests {
             ("name = 'a/b'\nservice = 'a'\nsecret_env = 'X'\nprovider = 'githubapp'", "did you mean `github-app`?"),
             ("name = 'a/b'\nservice = 'a'\nsecret_env = 'X'\nhosts = []", "`hosts` is empty"),
             ("name = 'a/b'\nservice = 'a'\nsecret_env = 'X'\nconfig = 'x'", "`config` is a string: use a table"),
+            ("name = 'a/b'\nservice = 'a'\nprovider = 'exec'\n[config]\nargs = []", "missing field `command`"),
+            ("name = 'a/b'\nservice = 'a'\nsecret_env = 'X'\nconfig = {x = 1}", "`static` has no settings"),
             ("name = 'a/b'\nservice = 'a'\nsecret_flie = 'X'", "did you mean `secret_file`?"),
         ] {
             let wrong = read(text).unwrap_err();
