@@ -14,6 +14,7 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStdout, Command};
 
+use crate::cli::failure::Failure;
 use crate::cli::origin::{AnswerBody, Play, answer};
 
 /// The names that it plays.
@@ -179,4 +180,33 @@ fn stream(rest: Bytes, stdout: ChildStdout, child: Child) -> AnswerBody {
         }
     });
     BodyExt::boxed_unsync(StreamBody::new(first.chain(then)))
+}
+
+/// A bare repository with one commit on `main`.
+pub(super) async fn seed(root: &Path, owner: &str, name: &str) -> Result<(), Failure> {
+    let bare = root.join(owner).join(format!("{name}.git"));
+    let work = root.join("seed");
+    for dir in [&bare, &work] {
+        std::fs::create_dir_all(dir).map_err(Failure::outside)?;
+    }
+    std::fs::write(work.join("README"), "the site\n").map_err(Failure::outside)?;
+    let target = bare.display().to_string();
+    let steps: [(&Path, &[&str]); 6] = [
+        (&bare, &["init", "-q", "--bare", "-b", "main"]),
+        (&bare, &["config", "http.receivepack", "true"]),
+        (&work, &["init", "-q", "-b", "main"]),
+        (&work, &["add", "."]),
+        (&work, &["-c", "user.name=owner", "-c", "user.email=owner@acme.test", "commit", "-q", "-m", "first"]),
+        (&work, &["push", "-q", &target, "main"]),
+    ];
+    for (dir, arguments) in steps {
+        let output = Command::new("git").arg("-C").arg(dir).args(arguments).output().await;
+        let output =
+            output.map_err(|error| Failure::Outside(format!("can't run `git`: {error}; the demo needs it")))?;
+        if !output.status.success() {
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            return Err(Failure::Outside(format!("git {}: {said}", arguments.join(" "))));
+        }
+    }
+    Ok(())
 }
