@@ -41,7 +41,7 @@ impl From<JsonError> for Decoded {
 pub(super) fn parse(bytes: &[u8], paths: &BodyPaths, max_nodes: usize) -> Result<Term, JsonError> {
     let text =
         std::str::from_utf8(bytes).map_err(|error| JsonError::Wrong("bytes that are no UTF-8", error.valid_up_to()))?;
-    let mut parser = Parser { text, at: 0, nodes: 0, max_nodes, seen: Vec::new() };
+    let mut parser = Parser { text, at: 0, nodes: 0, max_nodes, seen: Vec::new(), shared: [const { None }; 64] };
     parser.space();
     // Only an array can be there and not be kept: no path leads into it.
     let root = parser.value(paths.keep(), 0)?.unwrap_or_else(|| Term::Array([].into()));
@@ -57,8 +57,10 @@ struct Parser<'a> {
     at: usize,
     nodes: usize,
     max_nodes: usize,
-    /// Hashes of the keys of the objects that are open, innermost last.
-    seen: Vec<u64>,
+    /// The keys of the objects that are open, innermost last.
+    seen: Vec<Cow<'a, str>>,
+    /// Keys that came lately: the elements of a list have the same ones.
+    shared: [Option<Arc<str>>; 64],
 }
 
 impl<'a> Parser<'a> {
@@ -268,7 +270,7 @@ impl<'a> Parser<'a> {
     fn object(&mut self, keep: Keep<'_>, depth: usize) -> Result<Option<Term>, JsonError> {
         self.enter(depth)?;
         let mut names = Names::open(self, keep.is_kept());
-        let mut entries = Vec::new();
+        let mut entries = Vec::with_capacity(if keep.is_kept() { 8 } else { 0 });
         self.space();
         if !self.eat(b'}') {
             loop {
@@ -282,7 +284,7 @@ impl<'a> Parser<'a> {
                 self.space();
                 let inner = if depth == 0 && key == super::METHOD_FIELD { Keep::EVERYTHING } else { keep.member(&key) };
                 if let Some(value) = self.value(inner, depth + 1)? {
-                    entries.push((Key::Str(key.into()), value));
+                    entries.push((Key::Str(self.share(&key)), value));
                 }
                 self.space();
                 if self.eat(b'}') {
@@ -303,6 +305,17 @@ impl<'a> Parser<'a> {
         Ok(Some(Term::Map(Arc::new(BTreeMap::from_iter(entries)))))
     }
 
+    /// A key, shared with an equal one if that came lately.
+    fn share(&mut self, key: &str) -> Arc<str> {
+        let ends = (key.bytes().next(), key.bytes().next_back());
+        let at = usize::from(ends.0.unwrap_or(0)) ^ usize::from(ends.1.unwrap_or(0)) << 3 ^ key.len();
+        match self.shared.get_mut(at % 64) {
+            Some(Some(shared)) if **shared == *key => Arc::clone(shared),
+            Some(slot) => Arc::clone(slot.insert(key.into())),
+            None => key.into(),
+        }
+    }
+
     fn enter(&mut self, depth: usize) -> Result<(), JsonError> {
         if depth >= MAX_DEPTH {
             return Err(self.wrong("more than 128 arrays and objects inside each other"));
@@ -313,41 +326,41 @@ impl<'a> Parser<'a> {
 }
 
 /// The keys of one object, to find a second one of the same name.
-///
-/// Keys are compared by a 64-bit hash: equal keys always meet, so no repetition is missed; two different
-/// ones meet once in 10^13 objects of a thousand keys, and then an honest body is refused.
 struct Names {
-    /// Where this object's hashes begin in `Parser::seen`.
+    /// Where this object's keys begin in `Parser::seen`.
     start: usize,
-    /// Instead of `Parser::seen`, once there are many.
+    /// Hashes instead, once there are many. Equal keys always meet, so no repetition is missed; two
+    /// different ones meet once in 10^13 objects of a thousand keys, and then an honest body is refused.
     many: HashSet<u64>,
     /// In objects that policy may look at, keys that differ only in case count as equal: some servers
     /// (Go's standard library) take either. In the rest of a body they are only text.
     fold: bool,
+    /// Whether all keys so far are ASCII.
+    ascii: bool,
 }
 
-/// Up to here a list is faster than a set.
+/// Up to here comparing all is faster than hashing.
 const FEW: usize = 24;
 
 impl Names {
     fn open(parser: &Parser<'_>, fold: bool) -> Names {
-        Names { start: parser.seen.len(), many: HashSet::new(), fold }
+        Names { start: parser.seen.len(), many: HashSet::new(), fold, ascii: true }
     }
 
-    fn add(&mut self, parser: &mut Parser<'_>, key: &str) -> Result<(), JsonError> {
-        let hash = hash(key, self.fold);
+    fn add<'a>(&mut self, parser: &mut Parser<'a>, key: &Cow<'a, str>) -> Result<(), JsonError> {
         let repeated = if self.many.is_empty() {
+            self.ascii &= !self.fold || key.is_ascii();
             let few = parser.seen.get(self.start..).unwrap_or_default();
-            let repeated = few.contains(&hash);
+            let repeated = few.iter().any(|given| self.same(given, key));
             if few.len() == FEW {
-                self.many.extend(parser.seen.drain(self.start..));
-                self.many.insert(hash);
+                self.many = few.iter().chain([key]).map(|key| hash(key, self.fold)).collect();
+                parser.seen.truncate(self.start);
             } else {
-                parser.seen.push(hash);
+                parser.seen.push(key.clone());
             }
             repeated
         } else {
-            !self.many.insert(hash)
+            !self.many.insert(hash(key, self.fold))
         };
         if repeated {
             return Err(parser.wrong("a key that stands there twice"));
@@ -358,6 +371,14 @@ impl Names {
         Ok(())
     }
 
+    fn same(&self, a: &str, b: &str) -> bool {
+        match (self.fold, self.ascii) {
+            (false, _) => a == b,
+            (true, true) => a.eq_ignore_ascii_case(b),
+            (true, false) => folded(a) == folded(b),
+        }
+    }
+
     fn close(self, parser: &mut Parser<'_>) {
         parser.seen.truncate(self.start);
     }
@@ -365,12 +386,14 @@ impl Names {
 
 fn hash(key: &str, fold: bool) -> u64 {
     let mut hasher = std::hash::DefaultHasher::new();
-    if !fold || key.bytes().all(|b| b.is_ascii() && !b.is_ascii_uppercase()) {
-        hasher.write(key.as_bytes());
-    } else {
-        // Up and down again: `ſ` and the Kelvin sign fold into `s` and `k`, as Go folds them.
-        let folded: String = key.chars().flat_map(char::to_uppercase).flat_map(char::to_lowercase).collect();
-        hasher.write(folded.as_bytes());
-    }
+    hasher.write(if fold { folded(key) } else { Cow::Borrowed(key) }.as_bytes());
     hasher.finish()
+}
+
+/// Without case. Up and down again: `ſ` and the Kelvin sign fold into `s` and `k`, as Go folds them.
+fn folded(key: &str) -> Cow<'_, str> {
+    if key.bytes().all(|b| b.is_ascii() && !b.is_ascii_uppercase()) {
+        return Cow::Borrowed(key);
+    }
+    Cow::Owned(key.chars().flat_map(char::to_uppercase).flat_map(char::to_lowercase).collect())
 }

@@ -154,11 +154,13 @@ fn push_options<'a>(pkts: &mut Pkts<'a>) -> Result<Vec<&'a str>, Unread> {
 
 fn tree(updates: &[Update<'_>], words: &[&str], options: &[&str]) -> Term {
     let keys = ["create", "delete", "kind", "new", "old", "ref"].map(|key| Key::Str(key.into()));
+    let kinds = ["create", "delete", "update"].map(Arc::<str>::from);
+    let shared = |kind: &str| kinds.iter().find(|shared| ***shared == *kind).cloned().unwrap_or_else(|| kind.into());
     let one = |update: &Update<'_>| {
         let values = [
             (update.kind == "create").into(),
             (update.kind == "delete").into(),
-            update.kind.into(),
+            Term::Str(shared(update.kind)),
             update.new.into(),
             update.old.into(),
             update.name.into(),
