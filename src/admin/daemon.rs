@@ -243,10 +243,14 @@ fn upstream_config(config: &Config, listening: &[(Role, ListenAddress)]) -> Upst
 /// Takes over what a reload has changed beyond the snapshot itself, and tells how each reload went.
 async fn follow_configuration(state: Arc<State>) {
     let mut reloads = state.config.subscribe();
+    let mut in_force = state.snapshot().generation;
     while reloads.changed().await.is_ok() {
         let reload = reloads.borrow_and_update().clone();
         match &reload.outcome {
+            // files were touched and say what they said before
+            Outcome::InForce { .. } if reload.generation == in_force => {}
             Outcome::InForce { needs_restart } => {
+                in_force = reload.generation;
                 take_over(&state, &state.snapshot());
                 tracing::info!(generation = reload.generation, "the configuration was loaded");
                 for key in needs_restart {

@@ -50,7 +50,8 @@ pub async fn answer(
             };
             serve(&state, &arrival, request).await
         }
-        Err((ticket, refusal)) => {
+        Err(refused) => {
+            let (ticket, refusal) = *refused;
             let mut response = refuse(&state, &ticket, mode.place(), &refusal).await;
             if unread {
                 let close = http::HeaderValue::from_static("close");
@@ -69,7 +70,7 @@ fn ticket_of<B>(arrival: &Arrival, request: &Request<B>) -> Ticket {
     ticket
 }
 
-type Arrived = Result<(Arrival, Request<Incoming>), (Ticket, Refusal)>;
+type Arrived = Result<(Arrival, Request<Incoming>), Box<(Ticket, Refusal)>>;
 
 /// A request that names its authority itself: the target alone decides where it goes (R03).
 fn arrive(state: &State, source: Option<IpAddr>, mode: Mode, mut request: Request<Incoming>) -> Arrived {
@@ -83,18 +84,18 @@ fn arrive(state: &State, source: Option<IpAddr>, mode: Mode, mut request: Reques
         Ok(named) => named,
         Err(refusal) => {
             ticket.uri = request.uri().clone();
-            return Err((ticket, refusal));
+            return Err(Box::new((ticket, refusal)));
         }
     };
     ticket.authority = Some(authority.clone());
     ticket.uri = target.clone();
     let holder = match identify(state, &request, mode.place()) {
         Ok(holder) => holder,
-        Err(refusal) => return Err((ticket, refusal)),
+        Err(refusal) => return Err(Box::new((ticket, refusal))),
     };
     ticket.holder = Some(holder.clone());
     if intercept::is_ourselves(state, &authority) {
-        return Err((ticket, Reason::Loop.into()));
+        return Err(Box::new((ticket, Reason::Loop.into())));
     }
     *request.uri_mut() = target;
     Ok((Arrival::new(authority, source, holder, mode), request))
@@ -172,7 +173,7 @@ async fn connect(
     };
     let blind = match pass_blindly(&state, source, &holder, &authority).await {
         Ok(blind) => blind,
-        Err((ticket, refusal)) => return refuse(&state, &ticket, Place::Hop, &refusal).await,
+        Err(refused) => return refuse(&state, &refused.0, Place::Hop, &refused.1).await,
     };
     let opened = state.meters.tunnel();
     signals.switch_to_raw();
@@ -214,7 +215,7 @@ async fn pass_blindly(
     source: Option<IpAddr>,
     holder: &Arc<Holder>,
     authority: &Authority,
-) -> Result<Option<intercept::Blind>, (Ticket, Refusal)> {
+) -> Result<Option<intercept::Blind>, Box<(Ticket, Refusal)>> {
     let snapshot = state.snapshot();
     if snapshot.catalog.claim(authority).is_some() || !snapshot.config.passes(authority) {
         return Ok(None);
@@ -244,7 +245,7 @@ async fn pass_blindly(
     let Decision::Permit(permit) = decision else { return Ok(None) };
     match intercept::Blind::open(state, &arrival, &lane, &mut ticket, permit, facts).await {
         Ok(blind) => Ok(Some(blind)),
-        Err(refusal) => Err((ticket, refusal)),
+        Err(refusal) => Err(Box::new((ticket, refusal))),
     }
 }
 
