@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::files::{Files, TextFile};
 use super::{Config, Home, declared};
-use crate::credential::{Declared, Source};
+use crate::credential::{Declared, Source, normalise_permissions};
 use crate::policy::{Grant, Rulebook, Spec};
 use crate::service::{Catalog, Service};
 use crate::words::{FileErrors, SpecName, nearest};
@@ -129,6 +129,11 @@ impl Reading {
         for (index, grant) in grants.iter().enumerate() {
             if let Some(other) = grants.iter().take(index).find(|other| other.name == grant.name) {
                 self.complain(&grant.file, format!("grant `{}` is in `{}` already", grant.name, other.file));
+            }
+            // Only one provider has permissions, so far; a slip in one would be told by its API at every
+            // request (R134).
+            if let Some(Err(why)) = grant.narrow.as_ref().map(|narrow| normalise_permissions(&narrow.permissions)) {
+                self.complain(&grant.file, format!("`narrow.permissions`: {why}"));
             }
         }
         let file = home.config_file().display().to_string();

@@ -119,6 +119,14 @@ fn names_that_do_not_exist_are_told() {
 }
 
 #[test]
+fn r134_a_permission_that_no_provider_knows_is_told_when_the_grant_is_loaded() {
+    let place = Place::new();
+    place.write("grants/g.toml", &format!("narrow = {{ permissions = {{ content = 'read' }} }}\n{GRANT}"));
+    let wrong = place.wrong();
+    assert!(wrong.contains("g.toml: `narrow.permissions`: `content`") && wrong.contains("`contents`"), "{wrong}");
+}
+
+#[test]
 fn r164_a_file_that_everybody_may_write_is_refused_with_the_mend() {
     use std::os::unix::fs::PermissionsExt;
     let place = Place::new();
