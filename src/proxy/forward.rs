@@ -69,6 +69,14 @@ pub enum Upload {
 }
 
 impl Upload {
+    /// Reads what is still to come and throws it away; whether that came to its end.
+    pub async fn discard(self) -> bool {
+        match self {
+            Upload::Empty | Upload::Whole(_) => true,
+            Upload::Stream { rest, .. } => super::upload::discard(rest).await,
+        }
+    }
+
     /// The same body again, if it is in hand: what a retry after a 401 needs.
     pub fn again(&self) -> Option<Upload> {
         match self {

@@ -31,14 +31,17 @@ pub mod watchers;
 
 use std::sync::Arc;
 
-use http::header::CONNECTION;
+use http::header::{ACCEPT, CONNECTION};
 use http::{HeaderValue, Request, Response, Version};
 use hyper::body::{Body as _, Incoming};
 
 use crate::credential::{Bound, bind};
-use crate::policy::{self, Decision, Permit, Situation};
+use crate::facts::Body;
+use crate::policy::{self, Decision, Denial, Permit, Situation};
+use crate::wire::PushReport;
 use crate::words::{Reason, Timestamp};
 use forward::{ForwardError, Outbound, Upload};
+use read::Read;
 use record::{Outcome, Ticket, now};
 use refuse::Asked;
 use relay::{Guard, RelayBody, Terms};
@@ -87,11 +90,12 @@ async fn pass(
     let read = read::read(&lane, program, arrival, ticket.id.as_str(), now(), request).await?;
     let accounts = state.accounts.load();
     let situation = Situation { now: now(), accounts: &accounts, account: read.stripped.account() };
-    let permit = match policy::decide(program, &read.facts, &situation) {
-        Decision::Permit(permit) => permit,
-        Decision::Denial(denial) => return Err(denial.into()),
-    };
+    let decision = policy::decide(program, &read.facts, &situation);
     drop(accounts);
+    let permit = match decision {
+        Decision::Permit(permit) => permit,
+        Decision::Denial(denial) => return Err(denied(denial, read).await),
+    };
     let config = &lane.snapshot.config;
     let full = (config.audit_facts == crate::config::AuditFacts::Full).then_some(&read.facts);
     ticket.allowed(state.audit(), &state.meters, &permit, full, config.audit_on_failure).await?;
@@ -103,6 +107,22 @@ async fn pass(
         Err(error) => Err(unbound(&error)),
     };
     sent.map(|response| response.map(Reply::relay)).inspect_err(|refusal| outcome.failed(refusal))
+}
+
+/// A denial, in the words that its client shows. git shows its user nothing of a refused push but the
+/// status, unless it is answered in git's protocol; for that the push must have come to its end.
+async fn denied(denial: Denial, read: Read) -> Refusal {
+    let mut refusal = Refusal::from(denial);
+    let accepts = read.stripped.headers().get_all(ACCEPT).iter();
+    let is_git = accepts.filter_map(|value| value.to_str().ok()).any(|value| value.contains(refuse::PUSH_RESULT));
+    if let Body::Decoded(push) = &read.facts.body
+        && is_git
+        && let Some(report) = PushReport::of(push)
+        && read.upload.discard().await
+    {
+        refusal.push = Some(report);
+    }
+    refusal
 }
 
 /// What may have changed since the token was verified: asked at every request (invariant 9).

@@ -16,12 +16,16 @@ use super::reply::Reply;
 use crate::facts::Path;
 use crate::policy::Denial;
 use crate::service::{RefusalContext, Service};
+use crate::wire::PushReport;
 use crate::words::{Authority, Reason};
 
 /// Names the request in every refusal: `kleis explain ID` says more.
 pub const X_KLEIS_REQUEST_ID: HeaderName = HeaderName::from_static("x-kleis-request-id");
 /// The reason's code, for clients that switch on it.
 pub const X_KLEIS_REASON: HeaderName = HeaderName::from_static("x-kleis-reason");
+
+/// What git's client accepts as the answer to a push.
+pub const PUSH_RESULT: &str = "application/x-git-receive-pack-result";
 
 /// Where a refusal is spoken: one reason has different statuses for different ears.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,12 +54,14 @@ pub struct Refusal {
     pub denial: Option<Box<Denial>>,
     /// Seconds after which asking again may help.
     pub retry_after: Option<u64>,
+    /// Set for a push whose sender reads its refusal in git's report and nowhere else.
+    pub push: Option<PushReport>,
 }
 
 impl Refusal {
     /// The table's text alone.
     pub fn new(reason: Reason) -> Refusal {
-        Refusal { reason, message: None, cause: None, denial: None, retry_after: None }
+        Refusal { reason, message: None, cause: None, denial: None, retry_after: None, push: None }
     }
 
     /// Tells the client more.
@@ -85,6 +91,7 @@ impl From<Denial> for Refusal {
             cause: denial.closest.clone(),
             denial: Some(Box::new(denial)),
             retry_after: None,
+            push: None,
         }
     }
 }
@@ -183,8 +190,17 @@ pub struct Asked<'a> {
 pub fn answer(refusal: &Refusal, place: Place, asked: Asked<'_>, request_id: &str) -> Response<Reply> {
     let status = refusal.status(place);
     let text = refusal.text(place);
-    let (media, body) = in_dialect(refusal, status, &text, asked, request_id)
-        .unwrap_or_else(|| (HeaderValue::from_static("text/plain"), format!("kleis: {text}\nrequest: {request_id}\n")));
+    let plain = || format!("kleis: {text}\nrequest: {request_id}\n");
+    let (status, media, body) = match &refusal.push {
+        Some(push) => {
+            let body = push.render(refusal.reason.code(), &plain());
+            (StatusCode::OK, HeaderValue::from_static(PUSH_RESULT), body.into())
+        }
+        None => match in_dialect(refusal, status, &text, asked, request_id) {
+            Some((media, body)) => (status, media, Bytes::from(body)),
+            None => (status, HeaderValue::from_static("text/plain"), plain().into()),
+        },
+    };
     let mut response = Response::new(Reply::text(body));
     *response.status_mut() = status;
     let headers = response.headers_mut();

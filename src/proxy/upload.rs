@@ -95,21 +95,32 @@ impl Drop for UploadBody {
 ///
 /// Closing a connection with unread bytes in it resets it, and the reset overtakes the answer: the client
 /// never learns why it was refused (R114).
-pub fn drain(mut body: Incoming) {
+pub fn drain(body: Incoming) {
     if body.is_end_stream() {
         return;
     }
     let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-    runtime.spawn(tokio::time::timeout(DRAIN_TIME, async move {
+    runtime.spawn(discard(body));
+}
+
+/// Reads a body to its end and throws it away; `false` if the bounds, or the client, ended it before.
+pub(super) async fn discard(mut body: Incoming) -> bool {
+    let reading = async {
         let mut left = MAX_DRAIN;
-        while let Some(Ok(frame)) = http_body_util::BodyExt::frame(&mut body).await {
-            let read = frame.data_ref().map_or(0, |data| data.len() as u64);
-            left = left.saturating_sub(read);
-            if left == 0 {
-                return;
+        loop {
+            match http_body_util::BodyExt::frame(&mut body).await {
+                None => return true,
+                Some(Err(_)) => return false,
+                Some(Ok(frame)) => {
+                    left = left.saturating_sub(frame.data_ref().map_or(0, |data| data.len() as u64));
+                    if left == 0 {
+                        return false;
+                    }
+                }
             }
         }
-    }));
+    };
+    tokio::time::timeout(DRAIN_TIME, reading).await.unwrap_or(false)
 }
 
 /// Removes from trailers what decides who asks, where it goes and how it is framed (RFC 9110 §6.5.1): some

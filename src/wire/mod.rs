@@ -20,6 +20,7 @@ mod tests;
 use std::borrow::Cow;
 
 pub use body_paths::{BodyPathError, BodyPaths};
+pub use git::PushReport;
 pub use decoder::{Decoder, DecoderError, Reach};
 use encoding::{EncodingError, Upto};
 

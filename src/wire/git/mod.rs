@@ -6,6 +6,7 @@
 
 mod pkt;
 mod receive_pack;
+mod report;
 mod upload_pack;
 
 use std::collections::BTreeMap;
@@ -15,6 +16,7 @@ use super::Decoded;
 use crate::facts::{Key, Term};
 use pkt::Stop;
 pub(super) use receive_pack::receive_pack;
+pub use report::PushReport;
 pub(super) use upload_pack::upload_pack;
 
 /// Why a body is not read to its end.
