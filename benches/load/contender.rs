@@ -63,7 +63,7 @@ impl Contender {
         std::fs::write(config.join("config.toml"), settings)?;
         std::fs::write(config.join("services/bench.toml"), include_str!("bench-service.toml"))?;
         std::fs::write(config.join("grants/bench.toml"), include_str!("bench-grant.toml"))?;
-        let token = prepare(&home.join("data")).await?;
+        let token = prepare(&home.join("data"), "bench", &[HOST]).await?;
         let mut command = pinned(Path::new(env!("CARGO_BIN_EXE_kleisd")));
         command.arg("--home").arg(&home).arg("--log").arg("warn");
         start("kleisd", address, format!("kleis:{token}"), home.join("data/ca.pem"), command)
@@ -76,14 +76,14 @@ impl Contender {
 }
 
 /// Installs the credential and makes the token, as `kleis credential add` and `kleis token mint` do.
-async fn prepare(data: &Path) -> Result<String, Fault> {
+async fn prepare(data: &Path, service: &str, hosts: &[&str]) -> Result<String, Fault> {
     let operator = Operator::open(data, AuditOptions::default()).await?;
     let add = CredentialAdd {
-        name: CredentialName::parse("bench/main")?,
-        service: ServiceName::parse("bench")?,
+        name: CredentialName::parse(&format!("{service}/main"))?,
+        service: ServiceName::parse(service)?,
         provider: "static".into(),
         kind: "api_key".into(),
-        hosts: vec![HostPattern::parse(HOST)?],
+        hosts: hosts.iter().map(|host| HostPattern::parse(host)).collect::<Result<_, _>>()?,
         settings: "{}".into(),
         secret: Confidential::from(SECRET.to_owned()),
         replace: false,
@@ -106,6 +106,35 @@ async fn prepare(data: &Path) -> Result<String, Fault> {
     };
     operator.close().await?;
     Ok(made.token.as_str().to_owned())
+}
+
+/// A home and a table for a bench of other proxies: kleisd as the service `github`, for `api.github.com` and
+/// `*.test`. `{…}` is filled in by that bench.
+pub async fn beside_peers(dir: &Path) -> Result<(), Fault> {
+    let config = dir.join("home/config");
+    for folder in ["services", "grants"] {
+        std::fs::create_dir_all(config.join(folder))?;
+    }
+    let as_github = |text: &str| text.replace("\"bench\"", "\"github\"").replace("bench/main", "github/main");
+    let service = as_github(include_str!("bench-service.toml"));
+    let service =
+        service.replace("[\"api.bench.test\"]", "[\"api.github.com\", \"*.test\"]").replace("api.bench.test ", "* ");
+    std::fs::write(config.join("services/github.toml"), service)?;
+    let grant = as_github(include_str!("bench-grant.toml")).replace("name = \"github\"", "name = \"bench\"");
+    std::fs::write(config.join("grants/bench.toml"), grant.replace("grant(\"github\")", "grant(\"bench\")"))?;
+    let settings = "listen = \"{listen}\"\n[upstream]\nca_file = \"{origin_ca}\"\nallow_private = [\"127.0.0.0/8\"]\n";
+    std::fs::write(dir.join("config.toml.in"), settings)?;
+    let token = prepare(&dir.join("home/data"), "github", &["api.github.com", "*.test"]).await?;
+    let (dir, kleisd) = (dir.display(), env!("CARGO_BIN_EXE_kleisd"));
+    let table = format!(
+        "[kleisd]\nkind = \"mitm\"\nh2 = true\ntrust = \"{{work}}/home/data/ca.pem\"\nproxy_auth = \"kleis:{token}\"\n\
+         files = {{ \"{{work}}/config.toml\" = \"{dir}/config.toml.in\" }}\n\
+         prepare = [[\"cp\", \"-r\", \"{dir}/home\", \"{{work}}/home\"], \
+         [\"cp\", \"{{work}}/config.toml\", \"{{work}}/home/config/config.toml\"]]\n\
+         cmd = [\"{kleisd}\", \"--home\", \"{{work}}/home\", \"--log\", \"warn\"]\n"
+    );
+    std::fs::write(Path::new(&dir.to_string()).join("kleisd.toml"), table)?;
+    Ok(())
 }
 
 fn free() -> Result<SocketAddr, Fault> {

@@ -2,6 +2,9 @@
 //!
 //! `cargo bench --bench load [-- --secs 3 --rounds 3 SCENARIO…]`
 //!
+//! `… -- beside-peers DIR` writes a home and a table, `DIR/kleisd.toml`, with which a bench of other proxies takes
+//! kleisd in.
+//!
 //! In one run and on one machine: a TLS origin, the bare MITM, kleisd with a full policy and its audit; the same
 //! closed loop of requests through each in turn; CPU time of the proxy alone, from the kernel's counters.
 //! Everything is on 127.0.0.1. Compare ratios within a run, never figures of different runs.
@@ -62,6 +65,12 @@ fn main() -> Result<(), Fault> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if arguments.first().is_some_and(|role| role == "bare") {
         return bare::run(&arguments[1..]);
+    }
+    if let [role, dir, ..] = arguments.as_slice()
+        && role == "beside-peers"
+    {
+        let dir = std::path::absolute(dir)?;
+        return tokio::runtime::Runtime::new()?.block_on(contender::beside_peers(&dir));
     }
     let value = |name: &str, otherwise: u64| {
         let at = arguments.iter().position(|argument| argument == name);
