@@ -7,14 +7,16 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::{Command, OperatorError, Reply};
 use crate::audit::{Audit, AuditOptions, Verification, verify};
-use crate::credential::{Seal, Vault, make_key, read_key};
-use crate::store::{DataDir, Revocations, Store};
+use crate::credential::{Seal, make_key, read_key};
+use crate::store::{CredentialRecord, DataDir, Revocations, Store};
 use crate::token::RootKeys;
 use crate::words::Timestamp;
 
 /// The one door. Cheap to clone.
 #[derive(Clone)]
 pub struct Operator(pub(super) Arc<Inner>);
+
+type Listener = Arc<dyn Fn(Vec<CredentialRecord>) + Send + Sync>;
 
 pub(super) struct Inner {
     /// Held for as long as anything here is in use.
@@ -24,8 +26,9 @@ pub(super) struct Inner {
     pub(super) store: Store,
     pub(super) audit: Audit,
     pub(super) revocations: Revocations,
-    vault: Mutex<Option<Arc<Vault>>>,
-    /// Changes of credentials one after the other, so that the vault hears of them in order.
+    listener: Mutex<Option<Listener>>,
+    /// Changes of credentials one after the other, so that the listener hears of them in order: one that
+    /// was removed must not come back.
     pub(super) credentials: tokio::sync::Mutex<()>,
 }
 
@@ -38,8 +41,8 @@ impl Operator {
         let store = Store::open(&data.database()).await?;
         let audit = Audit::open(&data.audit(), &store, audit).await?;
         let revocations = Revocations::load(&store).await?;
-        let (vault, credentials) = (Mutex::default(), tokio::sync::Mutex::default());
-        Ok(Operator(Arc::new(Inner { data, keys, seal, store, audit, revocations, vault, credentials })))
+        let (listener, credentials) = (Mutex::default(), tokio::sync::Mutex::default());
+        Ok(Operator(Arc::new(Inner { data, keys, seal, store, audit, revocations, listener, credentials })))
     }
 
     /// Does it, and records it. `by` is who asked: `uid:1000`, `kleisd`. Once begun it is done to the
@@ -50,18 +53,21 @@ impl Operator {
         done.await.map_err(|_| OperatorError::Closing)?
     }
 
-    /// Gives the vault the installed credentials, now and after each change: when `credential add` has
-    /// answered, the next request can spend it.
-    pub async fn feed(&self, vault: Arc<Vault>) -> Result<(), OperatorError> {
+    /// Tells all installed credentials, now and after each change, before the change is answered: what
+    /// was added can be spent by the next request, what was removed can't.
+    pub async fn on_credentials(
+        &self,
+        listener: impl Fn(Vec<CredentialRecord>) + Send + Sync + 'static,
+    ) -> Result<(), OperatorError> {
         let _turn = self.0.credentials.lock().await;
-        *self.0.vault.lock().unwrap_or_else(PoisonError::into_inner) = Some(vault);
-        self.feed_vault().await
+        *self.0.listener.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(listener));
+        self.tell_credentials().await
     }
 
-    pub(super) async fn feed_vault(&self) -> Result<(), OperatorError> {
-        let vault = self.0.vault.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if let Some(vault) = vault {
-            vault.set_installed(self.0.store.credentials().await?);
+    pub(super) async fn tell_credentials(&self) -> Result<(), OperatorError> {
+        let listener = self.0.listener.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(listener) = listener {
+            listener(self.0.store.credentials().await?);
         }
         Ok(())
     }

@@ -64,7 +64,7 @@ impl Operator {
                 }
             })
             .await?;
-        self.feed_vault().await?;
+        self.tell_credentials().await?;
         Ok(Reply::CredentialAdded { replaced: record.generation > 1, credential: view(record) })
     }
 
@@ -116,7 +116,7 @@ impl Operator {
         let details = vec![("credential", name.to_string())];
         self.recorded(by, "credential.remove", details, async { Ok(self.0.store.remove_credential(name).await?) })
             .await?;
-        self.feed_vault().await?;
+        self.tell_credentials().await?;
         Ok(Reply::Done)
     }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::*;
 use crate::audit::{AuditOptions, tail};
-use crate::store::{DataDirError, StoreError, TokenFilter, TokenKind};
+use crate::store::{CredentialRecord, DataDirError, StoreError, TokenFilter, TokenKind};
 use crate::token::{self, Attenuation, Identity};
 use crate::words::{CredentialName, GrantName, HostPattern, IssuerName, ServiceName, SpecName};
 
@@ -145,32 +145,32 @@ async fn r170_a_credential_goes_in_and_never_comes_out() {
     }
 }
 
-#[tokio::test]
-async fn what_was_added_can_be_spent_when_the_answer_comes() {
-    struct NoExchange;
-    impl crate::credential::Exchange for NoExchange {
-        fn call(
-            &self,
-            _: http::Request<bytes::Bytes>,
-            _: crate::credential::ExchangeBounds,
-        ) -> futures_util::future::BoxFuture<'_, Result<http::Response<bytes::Bytes>, crate::credential::ExchangeError>>
-        {
-            unreachable!("a static credential asks nobody")
-        }
-    }
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_listens_for_credentials_has_heard_when_the_answer_comes_and_in_order() {
     let dir = tempfile::tempdir().unwrap();
     let operator = open(dir.path()).await;
     operator.execute("uid:1", Command::CredentialAdd(add("github/first"))).await.unwrap();
-    let vault =
-        std::sync::Arc::new(crate::credential::Vault::new(operator.seal().clone(), std::sync::Arc::new(NoExchange)));
-    operator.feed(vault.clone()).await.unwrap();
+    let heard = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let to = heard.clone();
+    let hear = move |all: Vec<CredentialRecord>| *to.lock().unwrap() = all.iter().map(|c| c.name.to_string()).collect();
+    operator.on_credentials(hear).await.unwrap();
+    assert_eq!(*heard.lock().unwrap(), ["github/first"]);
     operator.execute("uid:1", Command::CredentialAdd(add("github/second"))).await.unwrap();
-    for name in ["github/first", "github/second"] {
-        let live = vault.obtain(&add(name).name, &Default::default()).await.unwrap();
-        assert_eq!(live.secret, crate::words::Secret::new(SECRET));
-    }
+    assert_eq!(*heard.lock().unwrap(), ["github/first", "github/second"]);
     operator.execute("uid:1", Command::CredentialRemove { name: add("github/first").name }).await.unwrap();
-    assert!(vault.get(&add("github/first").name).is_none());
+    assert_eq!(*heard.lock().unwrap(), ["github/second"]);
+    // Many at once: the last that is heard is what is there.
+    let many = (0..16).map(|number| {
+        let operator = operator.clone();
+        tokio::spawn(async move {
+            let command = Command::CredentialAdd(add(&format!("github/n{number}")));
+            operator.execute("uid:1", command).await.unwrap();
+        })
+    });
+    for one in many.collect::<Vec<_>>() {
+        one.await.unwrap();
+    }
+    assert_eq!(heard.lock().unwrap().len(), 17);
 }
 
 #[tokio::test]
@@ -239,18 +239,18 @@ async fn a_revocation_is_in_memory_on_disk_and_on_streams_when_the_answer_comes(
     let child = token::attenuate(parent.token.as_str(), &narrower, &mut rand::rngs::OsRng).unwrap();
     let verified = token::verify(child.token.as_str(), operator.root_keys()).unwrap();
     let ids = verified.revocation_ids();
-    let stream = operator.revocations().watch(ids);
+    let told = operator.revocations().changes();
 
     // The child alone, by the token itself: it was made offline, the store has never seen it.
     let (revoked, already) = revoke(&operator, Revoke::Token(child.token.as_str().to_owned().into())).await;
     assert_eq!((revoked, already), (vec![ids[1].to_string()], 0));
-    assert!(stream.is_revoked() && operator.revocations().any_revoked(ids));
+    assert!(told.has_changed().unwrap() && operator.revocations().any_revoked(ids));
     assert!(!operator.revocations().any_revoked(&ids[..1]));
     assert_eq!(tokens(&operator, false).await.len(), 1);
     // Again: no harm.
     let again = revoke(&operator, Revoke::Id(ids[1].to_string())).await;
     assert_eq!(again, (vec![], 1));
-    drop((operator, stream));
+    drop((operator, told));
 
     let operator = loop {
         // The lock goes with the last of the tasks that hold the door.
@@ -276,14 +276,15 @@ async fn a_revocation_is_done_to_the_end_when_its_caller_goes_away() {
     let operator = open(dir.path()).await;
     let made = made(&operator, Command::TokenMint(mint_for("alice"))).await;
     let id = token::RevocationId::parse(&made.revocation_ids[0]).unwrap();
-    let stream = operator.revocations().watch(std::slice::from_ref(&id));
+    let mut told = operator.revocations().changes();
     {
         let command = Command::Revoke { what: Revoke::Id(id.to_string()) };
         let mut call = std::pin::pin!(operator.execute("uid:1", command));
         // Polled once, and dropped.
         assert!(futures_util::poll!(&mut call).is_pending());
     }
-    stream.revoked().await;
+    told.changed().await.unwrap();
+    assert!(operator.revocations().any_revoked(std::slice::from_ref(&id)));
     assert!(operator.store().token(&id).await.unwrap().unwrap().revoked.is_some());
 }
 

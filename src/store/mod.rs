@@ -22,7 +22,7 @@ pub use error::StoreError;
 pub use records::{
     AuditHead, CredentialRecord, CredentialState, Replacement, Swap, TokenFilter, TokenKind, TokenRecord,
 };
-pub use revocations::{RevocationWatch, Revocations};
+pub use revocations::Revocations;
 pub use tokens::Revoked;
 
 use engine::{Columns, Engine, EngineError, Row, Statement, Written};
