@@ -76,20 +76,16 @@ async fn execute(state: &State, uid: u32, request: Request<Incoming>) -> Result<
     let body = zeroize::Zeroizing::new(body.map_err(|error| invalid(error.to_string()))?.to_bytes().to_vec());
     let command: Command = serde_json::from_slice(&body).map_err(|error| invalid(error.to_string()))?;
     let reply = state.operator.execute(&format!("uid:{uid}"), command).await.map_err(|error| failed(&error))?;
-    // what was done is done: requests from here on see it
-    state.take_over_changes().await.map_err(|error| internal(error.to_string()))?;
     serde_json::to_value(&reply).map_err(|error| internal(error.to_string()))
 }
 
 fn failed(error: &OperatorError) -> Failed {
-    let (status, reason) = match error {
-        OperatorError::Mint(_) | OperatorError::Source(_) | OperatorError::Invalid(_) => {
-            (StatusCode::BAD_REQUEST, "invalid")
-        }
-        OperatorError::Missing(_) => (StatusCode::BAD_REQUEST, "missing"),
-        _ => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
+    let status = match error.code() {
+        "invalid" | "missing" | "exists" => StatusCode::BAD_REQUEST,
+        "shutting_down" => StatusCode::SERVICE_UNAVAILABLE,
+        _ => StatusCode::INTERNAL_SERVER_ERROR,
     };
-    (status, error.to_string(), reason)
+    (status, error.to_string(), error.code())
 }
 
 /// An answer in JSON.

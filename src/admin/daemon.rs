@@ -119,7 +119,7 @@ impl Daemon {
             started: now(),
         });
         state.vault.set_declared(snapshot.declared.to_vec());
-        state.take_over_changes().await?;
+        state.follow_credentials().await?;
         let path = home.control_socket();
         let control =
             bind_unix(&path, 0o600).map_err(|error| StartError::Control(path.display().to_string(), error))?;

@@ -21,7 +21,7 @@ pub enum AuditError {
     /// What is there isn't what was written.
     #[error(
         "the audit record was cut or changed since the last run: {}; keep a copy of the directory, see `kleis audit verify`, \
-         then `kleis audit accept` to go on with the break recorded",
+         then start kleisd once with `--accept-audit-break` to go on with the break recorded",
         first(.0)
     )]
     Broken(Box<Verification>),

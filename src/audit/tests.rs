@@ -178,7 +178,7 @@ async fn r171(name: &str, damage: impl FnOnce(&Home), said: &str, start_refuses:
     }
     let error = opened.map(drop).unwrap_err();
     assert!(matches!(error, AuditError::Broken(_)), "{name}: {error}");
-    assert!(error.to_string().contains("kleis audit accept"), "{name}: {error}");
+    assert!(error.to_string().contains("--accept-audit-break"), "{name}: {error}");
     assert_eq!(home.lines(), before, "{name}: evidence is left as it is");
 
     // Accepted, the record goes on, with an alarm as its next entry and the break still visible.

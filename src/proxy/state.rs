@@ -16,9 +16,8 @@ use crate::audit::Audit;
 use crate::ca::Ca;
 use crate::config::{ListenAddress, Live, Role, Snapshot};
 use crate::credential::Vault;
-use crate::operator::Operator;
+use crate::operator::{Operator, OperatorError};
 use crate::policy::Accounts;
-use crate::store::StoreError;
 use crate::upstream::Upstreams;
 use crate::words::Timestamp;
 
@@ -61,11 +60,16 @@ impl State {
         self.operator.audit()
     }
 
-    /// Takes over what a command has changed in the store: requests from here on see it.
-    pub async fn take_over_changes(&self) -> Result<(), StoreError> {
-        self.vault.set_installed(self.operator.store().credentials().await?);
-        self.refresh_accounts();
-        Ok(())
+    /// Follows the installed credentials: requests see a change before it has been answered.
+    pub async fn follow_credentials(self: &Arc<Self>) -> Result<(), OperatorError> {
+        let state = Arc::downgrade(self);
+        let listener = move |all| {
+            if let Some(state) = state.upgrade() {
+                state.vault.set_installed(all);
+                state.refresh_accounts();
+            }
+        };
+        self.operator.on_credentials(listener).await
     }
 
     /// The ports that we listen on.
