@@ -351,3 +351,27 @@ fn r163_no_reader_ever_sees_half_of_a_swap() {
     });
     assert_eq!(live.snapshot().generation, 21);
 }
+
+#[test]
+#[ignore = "prints a figure: `cargo test --release --lib -- --ignored --nocapture two_hundred`"]
+fn two_hundred_grants_load_within_the_budget_of_a_start() {
+    let place = Place::new();
+    let rules: String = (0..39)
+        .map(|n| format!("r{n}($a) <- operation(\"read\"), request_path($a), $a.starts_with(\"/{n}\");\n"))
+        .collect();
+    for number in 0..200 {
+        let text = format!(
+            "name = \"g{number}\"\nservice = \"hub\"\ncredential = \"hub/a\"\ndatalog = '''\n{rules}allow if grant(\"g{number}\");\n'''\n"
+        );
+        place.write(&format!("grants/g{number}.toml"), &text);
+    }
+    let began = std::time::Instant::now();
+    for number in 0..200 {
+        let text = std::fs::read_to_string(place.path(&format!("config/grants/g{number}.toml"))).unwrap();
+        crate::policy::Grant::parse(&text, "g").unwrap();
+    }
+    println!("of which reading: {:?}", began.elapsed());
+    let began = std::time::Instant::now();
+    load(&place.home).unwrap();
+    println!("200 grants of 40 statements: {:?}", began.elapsed());
+}

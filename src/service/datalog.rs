@@ -62,8 +62,9 @@ impl Datalog {
 
     /// Parses a string value of a TOML file; complaints go to the file, at the right line.
     pub fn read(value: &Value<'_>) -> Option<Datalog> {
+        let places = value.places();
         let place = |offset| {
-            let (line, column) = value.place_within(offset);
+            let (line, column) = places(offset);
             Place { line, column }
         };
         match parse_with(value.string()?, &place) {

@@ -21,7 +21,7 @@
 //! );
 //! ```
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::fmt::Display;
 use std::ops::{Range, RangeInclusive};
 use std::time::Duration;
@@ -38,7 +38,7 @@ pub fn read<T>(
     keys: &[&str],
     build: impl for<'s> FnOnce(Table<'s>) -> Option<T>,
 ) -> Result<T, FileErrors> {
-    let source = Source { file, text, errors: RefCell::default() };
+    let source = Source { file, text, errors: RefCell::default(), lines: OnceCell::new() };
     let (root, broken) = DeTable::parse_recoverable(text);
     for error in &broken {
         source.complain(error.span().map_or(0, |span| span.start), error.message());
@@ -62,6 +62,8 @@ struct Source<'s> {
     file: &'s str,
     text: &'s str,
     errors: RefCell<FileErrors>,
+    /// Where each line begins: made when the first place is asked for.
+    lines: OnceCell<Vec<usize>>,
 }
 
 impl Source<'_> {
@@ -70,6 +72,18 @@ impl Source<'_> {
         let mut errors = self.errors.into_inner();
         errors.0.sort_by_key(|error| (error.line, error.column));
         errors
+    }
+
+    /// Line and column of a byte, both 1-based, the column in characters.
+    fn place(&self, offset: usize) -> (u32, u32) {
+        let starts = self.lines.get_or_init(|| {
+            let ends = self.text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1);
+            std::iter::once(0).chain(ends).collect()
+        });
+        let line = starts.partition_point(|start| *start <= offset);
+        let start = line.checked_sub(1).and_then(|index| starts.get(index)).copied().unwrap_or(0);
+        let column = self.text.get(start..offset).map_or(0, |before| before.chars().count()) + 1;
+        (u32::try_from(line).unwrap_or(u32::MAX), u32::try_from(column).unwrap_or(u32::MAX))
     }
 
     fn complain(&self, offset: usize, message: impl Into<String>) {
@@ -318,17 +332,27 @@ impl<'s> Value<'s> {
 
     /// Line and column of a byte of this string value, as exact as [`Value::complain_within`] is.
     pub fn place_within(&self, offset: usize) -> (u32, u32) {
-        let at = FileErrors::at("", self.source.text, self.offset_within(offset), "").0.pop();
-        at.map_or((1, 1), |at| (at.line.unwrap_or(1), at.column.unwrap_or(1)))
+        self.source.place(self.offset_within(offset))
+    }
+
+    /// The same for many places of one value.
+    pub fn places(&self) -> impl Fn(usize) -> (u32, u32) + use<'s> {
+        let (source, start) = (self.source, self.offset_within(0));
+        let exact = self.verbatim_start().is_some();
+        move |offset| source.place(if exact { start + offset } else { start })
     }
 
     fn offset_within(&self, offset: usize) -> usize {
-        let raw = self.source.text.get(self.span.clone()).unwrap_or("");
-        let inside = self.value.as_str().filter(|text| !text.is_empty()).and_then(|text| raw.find(text));
-        self.span.start + inside.map_or(0, |start| start + offset)
+        self.span.start + self.verbatim_start().map_or(0, |start| start + offset)
     }
 
-    /// Complains about a place of the file that was learned from [`Value::place_within`].
+    /// Where the text begins within the value's own bytes, if it stands there as it is.
+    fn verbatim_start(&self) -> Option<usize> {
+        let raw = self.source.text.get(self.span.clone())?;
+        self.value.as_str().filter(|text| !text.is_empty()).and_then(|text| raw.find(text))
+    }
+
+    /// Complains about a place of the file that was learned from [`Value::places`].
     pub fn complain_at(&self, line: u32, column: u32, message: impl Into<String>) {
         let error = FileError {
             file: self.source.file.to_owned(),

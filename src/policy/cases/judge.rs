@@ -64,7 +64,7 @@ pub fn judge(setting: &Setting<'_>, token: &VerifiedToken, request: &Described) 
             situation.account = setting.account;
             Judged { decision: decide(&program, &facts, &situation), facts: Some(facts) }
         }
-        Err(denial) => refused(denial),
+        Err(denial) => refused(*denial),
     }
 }
 
@@ -73,7 +73,7 @@ fn facts(
     program: &Program,
     service: Option<&Service>,
     request: &Described,
-) -> Result<RequestFacts, Denial> {
+) -> Result<RequestFacts, Box<Denial>> {
     let everything = Demand::everything();
     let demand = if setting.all_facts { &everything } else { program.demand() };
     let headers: Vec<(&str, &[u8])> =
@@ -89,14 +89,14 @@ fn facts(
         client: request.client,
         time: setting.now,
     };
-    let ambiguous = |what: String| Denial::because(Reason::AmbiguousPath, what);
+    let ambiguous = |what: String| Box::new(Denial::because(Reason::AmbiguousPath, what));
     let path = Path::parse(&request.path).map_err(|error| ambiguous(error.to_string()))?;
     let query = Query::parse(view.query).map_err(|error| ambiguous(error.to_string()))?;
     let Some(service) = service else {
         let body = if request.body.is_empty() { Body::Absent } else { Body::Opaque };
         return Ok(passed_through(&view, &path, &query, body, demand));
     };
-    let unreadable = |error: ReadingError| Denial::because(error.reason(), error.to_string());
+    let unreadable = |error: ReadingError| Box::new(Denial::because(error.reason(), error.to_string()));
     let reading = service.reading(&view, &path, &query).map_err(unreadable)?;
     let body = body(setting, service, &view, &reading, demand, &request.body)?;
     service.facts(&view, &path, &query, &reading, body, demand).map_err(unreadable)
@@ -122,7 +122,7 @@ fn body(
     reading: &Reading,
     demand: &Demand,
     bytes: &[u8],
-) -> Result<Body, Denial> {
+) -> Result<Body, Box<Denial>> {
     if bytes.is_empty() {
         return Ok(Body::Absent);
     }
@@ -148,6 +148,9 @@ fn body(
         Decoded::Truncated => Ok(Body::Truncated),
         Decoded::Failed(what) => Ok(Body::Undecodable(what)),
         Decoded::NeedMore => Ok(Body::Undecodable("it ends too early".to_owned())),
-        Decoded::TooLarge => Err(Denial::because(Reason::BodyTooLargeToJudge, "the body is too large to be judged")),
+        Decoded::TooLarge => {
+            let message = "the body is too large to be judged";
+            Err(Box::new(Denial::because(Reason::BodyTooLargeToJudge, message)))
+        }
     }
 }
