@@ -33,7 +33,7 @@ impl Context {
 
     /// The configuration as it stands in the files.
     pub fn snapshot(&self) -> Result<Arc<Snapshot>, Failure> {
-        Ok(Arc::new(config::load(&self.home()?)?))
+        Ok(Arc::new(config::load_beside(&self.home()?)?))
     }
 
     /// The daemon, or this process.

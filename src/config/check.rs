@@ -16,6 +16,15 @@ pub(super) struct Reading {
     pub(super) warnings: Vec<String>,
 }
 
+/// Whether this process is the one that spends the secrets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Secrets {
+    /// It is: what is missing is an error.
+    Here,
+    /// Another one is, in another environment and perhaps as another user.
+    Elsewhere,
+}
+
 /// Reads a spec: its name is the file's stem.
 pub(super) fn spec(file: &TextFile) -> Result<Spec, FileErrors> {
     let stem = file.path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
@@ -84,7 +93,7 @@ impl Reading {
         catalog.filter(|_| complete)
     }
 
-    pub(super) fn declared(&mut self, files: &Files, catalog: Option<&Catalog>) -> Vec<Declared> {
+    pub(super) fn declared(&mut self, files: &Files, catalog: Option<&Catalog>, secrets: Secrets) -> Vec<Declared> {
         let mut all: Vec<Declared> = Vec::new();
         for file in &files.credentials {
             let base = file.path.parent().unwrap_or(Path::new("/"));
@@ -95,7 +104,9 @@ impl Reading {
                     format!("credential `{}` is declared in another file already", declared.name),
                 );
             }
-            self.material(file, &declared.source);
+            if secrets == Secrets::Here {
+                self.material(file, &declared.source);
+            }
             if let Some(catalog) = catalog
                 && catalog.get(declared.service.as_str()).is_none()
             {

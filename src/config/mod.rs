@@ -24,5 +24,5 @@ pub use issuer::{Issuer, NamePattern};
 pub use listen::{Listen, ListenAddress, PublicUrl, Role};
 pub use live::{Live, Outcome, Reload};
 pub use settings::{AuditFacts, Config, Limits, ModeSetting, UpstreamSettings};
-pub use snapshot::{Snapshot, load};
+pub use snapshot::{Snapshot, load, load_beside};
 pub use watch::Watcher;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::check::{self, Reading};
+use super::check::{self, Reading, Secrets};
 use super::files::Files;
 use super::{Config, Home};
 use crate::credential::{Declared, Source};
@@ -53,13 +53,23 @@ impl Snapshot {
 /// A home without `config.toml` is all defaults, and without grants and specs everything is refused
 /// (R155); the warnings say both.
 pub fn load(home: &Home) -> Result<Snapshot, FileErrors> {
+    load_with(home, Secrets::Here)
+}
+
+/// The same for a command beside the daemon: it spends no secret, so `secret_env` and `secret_file` need
+/// not be there for it.
+pub fn load_beside(home: &Home) -> Result<Snapshot, FileErrors> {
+    load_with(home, Secrets::Elsewhere)
+}
+
+fn load_with(home: &Home, secrets: Secrets) -> Result<Snapshot, FileErrors> {
     let mut reading = Reading::default();
     let files = Files::read(home, &mut reading.errors, &mut reading.warnings);
     let config = reading.config(home, &files);
     let catalog = reading.catalog(&config, &files);
     let grants = reading.each(&files.grants, |file| Grant::parse(&file.text, &file.name));
     let specs = reading.each(&files.specs, check::spec);
-    let declared = reading.declared(&files, catalog.as_ref());
+    let declared = reading.declared(&files, catalog.as_ref(), secrets);
     reading.cross_check(home, &config, &grants, &specs);
     let (catalog, warnings) = reading.whole(catalog, &grants, &specs)?;
     let grant_names: Vec<GrantName> = grants.iter().map(|grant| grant.name.clone()).collect();
