@@ -2,5 +2,7 @@
 
 mod example;
 mod load_errors;
+mod meaning;
+mod properties;
 mod requests;
 mod shipped;
