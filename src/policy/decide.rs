@@ -12,6 +12,7 @@ use super::{
     Candidate, CredentialChoice, DecidedItem, Decision, Denial, FailedCheck, Narrowing, Origin, Permit, Situation,
     Watch,
 };
+use crate::service::Selector;
 use crate::facts::{Body, Fact, Item, RequestFacts, Term};
 use crate::token::{self, Identity, ast};
 use crate::words::Reason;
@@ -294,7 +295,11 @@ impl<'a> Deciding<'a> {
     fn decided(&self, item: &Item, run: &Run<'_, '_>) -> DecidedItem {
         let view = View { item, deciding: self, run };
         let mut resources: Vec<Fact> = Vec::new();
-        for predicate in self.program.service.iter().flat_map(|service| service.resources()) {
+        let named = self.program.service.iter().flat_map(|service| {
+            // a refused push is about its ref as much as about its repository
+            service.resources().iter().chain(service.selectors().iter().map(Selector::predicate))
+        });
+        for predicate in named {
             view.each(predicate, &mut |terms| {
                 let known = resources.iter().any(|fact| fact.predicate == *predicate && fact.terms == terms);
                 if !known {

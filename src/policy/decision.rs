@@ -137,7 +137,8 @@ pub struct Watch {
 pub struct DecidedItem {
     /// Its operation, if it has one.
     pub operation: Option<Arc<str>>,
-    /// The facts of the service's `resources` predicates: `repository("o", "r")`.
+    /// The facts of the predicates that the service's `resources` and selectors name:
+    /// `repository("o", "r")`, `ref_update("refs/heads/x")`.
     pub resources: Vec<Fact>,
 }
 
