@@ -1,5 +1,12 @@
 //! Real clients through a real kleisd to a TLS origin: curl, Python, Node, WebSocket, events, gRPC.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests may panic")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    reason = "tests may panic"
+)]
 
 mod support;
 

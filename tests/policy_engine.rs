@@ -1,6 +1,13 @@
 //! What the policy decides: candidates, items, blocks, credentials, narrowings, errors, budgets.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    reason = "a test"
+)]
 
 mod policy_world;
 

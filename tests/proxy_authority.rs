@@ -1,6 +1,13 @@
 //! Who is the upstream? One authority is fixed when a tunnel or an absolute-form request opens; every later
 //! name is only compared with it.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests may panic")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    reason = "tests may panic"
+)]
 
 mod support;
 

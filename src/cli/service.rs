@@ -109,8 +109,8 @@ fn show(context: &Context, service: &Service) -> Result<(), Failure> {
                 "hosts": service.hosts().iter().map(ToString::to_string).collect::<Vec<_>>(),
                 "credential_hosts": secrets,
                 "operations": service.operations().iter().map(|one| &**one).collect::<Vec<_>>(),
-                "verbs": verbs.iter().map(|row| json!({"name": row[0], "operations": row[1], "about": row[2]})).collect::<Vec<_>>(),
-                "selectors": selectors.iter().map(|row| json!({"name": row[0], "predicate": row[1], "about": row[2]})).collect::<Vec<_>>(),
+                "verbs": service.verbs().iter().map(|verb| json!({"name": &**verb.name(), "about": verb.about(), "operations": verb.operations().iter().map(|one| &*one.operation).collect::<Vec<_>>()})).collect::<Vec<_>>(),
+                "selectors": service.selectors().iter().map(|one| json!({"name": &**one.name(), "predicate": &**one.predicate(), "about": one.about()})).collect::<Vec<_>>(),
             })
         },
     );

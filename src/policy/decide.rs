@@ -12,8 +12,8 @@ use super::{
     Candidate, CredentialChoice, DecidedItem, Decision, Denial, FailedCheck, Narrowing, Origin, Permit, Situation,
     Watch,
 };
-use crate::service::Selector;
 use crate::facts::{Body, Fact, Item, RequestFacts, Term};
+use crate::service::Selector;
 use crate::token::{self, Identity, ast};
 use crate::words::Reason;
 

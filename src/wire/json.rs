@@ -347,6 +347,7 @@ impl Names {
         Names { start: parser.seen.len(), many: HashSet::new(), fold, ascii: true }
     }
 
+    #[allow(clippy::ptr_arg, reason = "what is borrowed from the text is kept as such")]
     fn add<'a>(&mut self, parser: &mut Parser<'a>, key: &Cow<'a, str>) -> Result<(), JsonError> {
         let repeated = if self.many.is_empty() {
             self.ascii &= !self.fold || key.is_ascii();

@@ -20,9 +20,9 @@ mod tests;
 use std::borrow::Cow;
 
 pub use body_paths::{BodyPathError, BodyPaths};
-pub use git::PushReport;
 pub use decoder::{Decoder, DecoderError, Reach};
 use encoding::{EncodingError, Upto};
+pub use git::PushReport;
 
 use crate::facts::{Query, Term};
 

@@ -32,7 +32,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, DurationError> {
 pub fn format_duration(duration: Duration) -> String {
     let millis = duration.as_millis();
     for (size, unit) in [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s")] {
-        if millis >= size && millis % size == 0 {
+        if millis >= size && millis.is_multiple_of(size) {
             return format!("{}{unit}", millis / size);
         }
     }

@@ -275,7 +275,7 @@ impl World {
     /// The reason of the last decision in the audit.
     pub fn last_reason(&self) -> Option<String> {
         let decisions = self.audit().into_iter().filter(|line| line["kind"] == "decision");
-        decisions.last().and_then(|line| line["reason"].as_str().map(str::to_owned))
+        decisions.next_back().and_then(|line| line["reason"].as_str().map(str::to_owned))
     }
 
     /// What the daemon has logged so far.

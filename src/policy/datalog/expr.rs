@@ -202,7 +202,7 @@ pub fn regex(pattern: &str, size: usize) -> Result<Regex, regex::Error> {
 }
 
 fn one_line(text: &str) -> String {
-    text.lines().map(str::trim).filter(|line| !line.is_empty()).next_back().unwrap_or_default().to_owned()
+    text.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or_default().to_owned()
 }
 
 /// Resolves the text of a narrowing to its number.

@@ -76,11 +76,6 @@ impl Relation {
         self.rows.capacity() * 8 + self.origins.capacity() * 8 + self.seen.capacity() * 16
     }
 
-    /// How many columns a row has.
-    pub fn arity(&self) -> usize {
-        self.arity
-    }
-
     /// The value in a column.
     pub fn at(&self, row: usize, col: usize) -> Word {
         self.rows[row * self.arity + col]

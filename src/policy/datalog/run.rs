@@ -66,6 +66,7 @@ pub struct Verdict {
     pub allows: bool,
 }
 
+#[cfg(test)]
 impl Verdict {
     /// Whether the request may be made.
     pub fn is_allow(&self) -> bool {

@@ -26,7 +26,8 @@ impl PushReport {
         let Term::Array(words) = lookup(push, &["capabilities"])? else { return None };
         let asks = |word: &str| words.iter().any(|one| one.as_str() == Some(word));
         let reports = asks("report-status") || asks("report-status-v2");
-        let refs: Vec<Arc<str>> = updates.iter().filter_map(|one| lookup(one, &["ref"])?.as_str().map(Arc::from)).collect();
+        let refs: Vec<Arc<str>> =
+            updates.iter().filter_map(|one| lookup(one, &["ref"])?.as_str().map(Arc::from)).collect();
         let all_named = !refs.is_empty() && refs.len() == updates.len();
         (reports && all_named).then(|| PushReport { refs, side_band: asks("side-band-64k") })
     }
