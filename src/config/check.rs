@@ -86,7 +86,7 @@ impl Reading {
         }
         for service in &services {
             let warnings = service.warnings().iter();
-            self.warnings.extend(warnings.map(|warning| format!("{}: {warning}", service.file())));
+            self.warnings.extend(warnings.map(ToString::to_string));
         }
         let complete = services.len() == files.services.len();
         let catalog = self.keep(Catalog::with_embedded(services));

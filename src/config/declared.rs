@@ -15,10 +15,9 @@ const SECRETS: [&str; 6] = ["secret", "token", "password", "key", "value", "api_
 
 /// Reads a declaration. Relative paths are relative to `base`, the file's folder.
 pub(super) fn parse(text: &str, file: &str, base: &Path) -> Result<Declared, FileErrors> {
-    // A key unknown anyway, with a better answer than "unknown key": a secret in a file like this one is
-    // copied into repositories and config maps.
-    let known: Vec<&str> = KEYS.iter().chain(&SECRETS).copied().collect();
-    strict_toml::read(text, file, &known, |root| {
+    strict_toml::read(text, file, &KEYS, |root| {
+        // Unknown keys anyway, and more to say about them: a secret in a file like this one is copied into
+        // repositories and config maps.
         for key in SECRETS {
             if root.get(key).is_some() {
                 let message = format!(

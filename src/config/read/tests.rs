@@ -86,6 +86,51 @@ fn every_documented_key_is_read() {
     assert_eq!(config.public_url.unwrap().to_string(), "http://kleis.internal:8080");
 }
 
+/// The example of the documentation, as it stands there: every key at its default.
+const DOCUMENTED: &str = r#"
+listen = "127.0.0.1:8080"
+mode = "both"                         # connect | rewrite | both
+passthrough = []                      # host patterns for blind tunnels
+public_url = ""                       # what sandboxes reach the proxy at
+default_spec = ""                     # for `kleis run`
+allow_exec = false
+[upstream]
+ca_file = ""                          # instead of the system's roots
+proxy = ""                            # chain through a corporate proxy
+allow_private = []                    # CIDRs that may be dialled although private
+resolve = {}                          # "api.github.com:443" = "127.0.0.1:8443", for tests and split DNS
+[limits]                              # defaults; all may be set
+head_timeout = "15s"                  # slow request heads, TLS hellos
+idle_timeout = "5m"
+max_head = "64KiB"
+max_body = "32MiB"                    # what may be read for judging; streaming has no limit
+max_connections = 10000
+max_connections_per_token = 1000
+policy_fuel = 200000                  # candidate rows for a decision; token_fuel = 20000
+max_facts = 4096
+[audit]
+facts = "none"                        # none | full
+on_failure = "refuse"                 # refuse | continue
+[setup.env]
+[[issuer]]
+name = "orchestra"
+specs = ["worker"]
+grants = ["orchestra-*"]
+facts = ["task_*"]
+max_ttl = "24h"
+token_file = ""
+token_ttl = "365d"
+"#;
+
+#[test]
+fn what_is_documented_as_the_default_is_the_default() {
+    let mut documented = read(DOCUMENTED).unwrap();
+    let issuer = documented.issuers.pop().unwrap();
+    assert_eq!(format!("{documented:?}"), format!("{:?}", Config::default()));
+    let bare = read("[[issuer]]\nname = 'orchestra'").unwrap().issuers.pop().unwrap();
+    assert_eq!((issuer.max_ttl, issuer.token_ttl, issuer.token_file), (bare.max_ttl, bare.token_ttl, bare.token_file));
+}
+
 #[test]
 fn r155_an_empty_file_is_all_defaults_on_loopback() {
     let config = read("").unwrap();
