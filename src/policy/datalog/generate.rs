@@ -56,13 +56,13 @@ impl<'b> Choices<'b> {
 
     fn constant(&mut self) -> &'static str {
         // mostly few values, so that joins meet
-        if self.below(3) > 0 { self.pick(&["1", "2", "\"a\"", "0"]) } else { self.pick(&CONSTANTS) }
+        if self.below(5) > 0 { self.pick(&["1", "2", "\"a\"", "1"]) } else { self.pick(&CONSTANTS) }
     }
 
     fn atom(&mut self, bound: &mut Vec<&'static str>) -> String {
         let (name, arity) = PREDICATES[self.below(PREDICATES.len())];
         let terms: Vec<&str> = (0..arity)
-            .map(|_| match self.below(3) {
+            .map(|_| match self.below(5) {
                 0 => self.constant(),
                 _ => {
                     let variable = self.pick(&VARIABLES);
@@ -118,10 +118,10 @@ impl<'b> Choices<'b> {
 
     fn body(&mut self, bound: &mut Vec<&'static str>) -> String {
         let mut parts: Vec<String> = Vec::new();
-        for _ in 0..1 + self.below(3) {
+        for _ in 0..[1, 1, 2, 3][self.below(4)] {
             parts.push(self.atom(bound));
         }
-        for _ in 0..self.below(3) {
+        for _ in 0..[0, 0, 1, 1, 2][self.below(5)] {
             parts.push(self.expression(bound, 2));
         }
         parts.join(", ")
@@ -168,7 +168,7 @@ impl<'b> Choices<'b> {
         for _ in 0..self.below(3) {
             let _ = writeln!(text, "{}", self.rule());
         }
-        for _ in 0..self.below(3) {
+        for _ in 0..[0, 0, 1, 2][self.below(4)] {
             let _ = writeln!(text, "{}", self.check());
         }
         text
@@ -180,14 +180,14 @@ impl<'b> Choices<'b> {
         for _ in 0..self.below(5) {
             let _ = writeln!(authorizer, "{}", self.rule());
         }
-        for _ in 0..self.below(3) {
+        for _ in 0..[0, 0, 1, 2][self.below(4)] {
             let _ = writeln!(authorizer, "{}", self.check());
         }
         for _ in 0..1 + self.below(3) {
             let _ = writeln!(authorizer, "{}", self.policy());
         }
         Case {
-            facts: (0..self.below(10)).map(|_| self.fact()).collect(),
+            facts: (0..2 + self.below(14)).map(|_| self.fact()).collect(),
             authorizer,
             blocks: (0..1 + self.below(3)).map(|_| self.block()).collect(),
         }
