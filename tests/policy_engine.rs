@@ -248,6 +248,23 @@ fn an_error_in_anything_needed_denies() {
 }
 
 #[test]
+fn sets_and_maps_have_no_order() {
+    // an array is read from its beginning, and what stands behind the answer is not evaluated
+    for (over, permitted) in [
+        ("[1, 0]", true),
+        ("[0, 1]", false),
+        ("{0, 1}", false),
+        ("{\"a\": 1, \"b\": 0}", false),
+        ("{\"b\": 1, \"a\": 0}", false),
+    ] {
+        let element = if over.contains(':') { "$x.get(1)" } else { "$x" };
+        let world = World::of(&format!("allow if {over}.any($x -> 1 / {element} == 1);"));
+        let decision = world.decide(&world.token().make(), &Ask::to("read"));
+        assert_eq!(matches!(decision, Decision::Permit(_)), permitted, "{over}");
+    }
+}
+
+#[test]
 fn an_error_whose_body_never_matches_is_not_needed() {
     for datalog in [
         "reject if item($x), 10 / $x > 100, never($x); allow if true;",

@@ -1,5 +1,7 @@
 //! The decision itself: every item, by one and the same candidate (DESIGN §6, §8, §14).
 
+#![allow(clippy::result_large_err, reason = "a refusal is the rare end of a request, made once")]
+
 use std::cell::Cell;
 
 use super::allow::{ItemView, satisfied};

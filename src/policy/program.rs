@@ -1,5 +1,7 @@
 //! A token's policy for one service, ready to decide.
 
+#![allow(clippy::result_large_err, reason = "a refusal is the rare end of a request, made once")]
+
 use std::sync::Arc;
 
 use super::allow::{AllowLine, ResolvedLine};

@@ -69,6 +69,7 @@ pub struct Verdict {
 #[cfg(test)]
 impl Verdict {
     /// Whether the request may be made.
+    #[cfg(test)]
     pub fn is_allow(&self) -> bool {
         self.allows && self.failed.is_empty()
     }
