@@ -9,7 +9,7 @@ use super::spec::Gives;
 use super::{Grant, Limits, Spec};
 use crate::facts::STANDARD_PREDICATES;
 use crate::service::{Catalog, Datalog, Service};
-use crate::words::{FileError, FileErrors, GrantName, SpecName, nearest};
+use crate::words::{FileError, FileErrors, GrantName, SpecName, distance, nearest};
 
 /// Predicates of the token itself: who it stands for and what may decide for it. Nobody but the token
 /// room states them, and `grant` only the authorizer, for the grant that is tried.
@@ -17,6 +17,32 @@ pub(super) const TOKEN_PREDICATES: [&str; 5] = ["grant", "spec", "bearer", "issu
 
 /// The predicate by which a grant's rules choose a credential.
 pub(super) const USE_CREDENTIAL: &str = "use_credential";
+
+/// The frozen words of manifests and grants that were published for kleis (DESIGN §6): known, whether or
+/// not a loaded manifest emits them.
+const VOCABULARY: [&str; 21] = [
+    "operation",
+    "discover_service",
+    "repository",
+    "organization",
+    "new_repository",
+    "created_repository",
+    "pull_request",
+    "issue",
+    "ref_update",
+    "creates_ref",
+    "deletes_ref",
+    "ref_change",
+    "wants_object",
+    "pr_head",
+    "pr_base",
+    "review_event",
+    "label_added",
+    "label_removed",
+    "label_created",
+    "graphql_operation",
+    "repository_private",
+];
 
 /// What the authorizer always adds in front.
 pub(super) static FIRST: LazyLock<Datalog> =
@@ -262,15 +288,23 @@ impl Known<'_> {
     /// The known predicate that an unknown one was probably meant to be.
     fn misspelt(&self, name: &str) -> Option<String> {
         let published = || {
-            let own = STANDARD_PREDICATES.iter().chain(&TOKEN_PREDICATES).copied().chain([USE_CREDENTIAL]);
-            own.chain(self.service.reserved().iter().map(Arc::as_ref)).chain(stated_by(self.service.datalog()))
+            let own = STANDARD_PREDICATES.iter().chain(&TOKEN_PREDICATES).chain(&VOCABULARY).copied();
+            own.chain([USE_CREDENTIAL])
+                .chain(self.service.reserved().iter().map(Arc::as_ref))
+                .chain(stated_by(self.service.datalog()))
         };
         let known = published().chain(stated_by(&self.grant.datalog)).any(|other| other == name);
         if known {
             return None;
         }
-        // an issuer's facts often look like a grant's own heads: only the published words are compared
-        nearest(name, published()).map(str::to_owned)
+        // an issuer's facts often look like a grant's own heads: only the published words are compared, and
+        // only what a slip of the hand makes of them is an error
+        let slip = |other: &&str| match distance(name, other) {
+            1 => name.len() >= 5,
+            2 => name.len() >= 10,
+            _ => false,
+        };
+        published().filter(slip).min_by_key(|other| distance(name, other)).map(str::to_owned)
     }
 }
 

@@ -18,7 +18,7 @@ pub use authority::{Authority, AuthorityError, Host, Scheme};
 pub use duration::{DurationError, format_duration, parse_duration};
 pub use file_error::{FileError, FileErrors};
 pub use names::{CredentialName, GrantName, IssuerName, NameError, ServiceName, SpecName};
-pub use nearest::nearest;
+pub use nearest::{distance, nearest};
 pub use pattern::{HostPattern, PatternError};
 pub use reason::Reason;
 pub use secret::Secret;
