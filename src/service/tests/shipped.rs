@@ -264,3 +264,12 @@ fn a_repository_that_was_made_is_remembered_as_github_spells_it() {
     assert_eq!(facts.iter().map(show).collect::<Vec<_>>(), [r#"created_repository("me", "my-repo")"#]);
     assert_eq!(service.on_success(&reading, &request.body, None), []);
 }
+
+#[test]
+fn the_example_of_the_documentation_loads() {
+    let page = include_str!("../../../docs/writing-a-manifest.md");
+    let (_, behind) = page.split_once("```toml\n").unwrap();
+    let (text, _) = behind.split_once("```").unwrap();
+    let service = Service::parse(text, "weather.toml").unwrap_or_else(|errors| panic!("{errors}"));
+    assert_eq!(service.warnings(), []);
+}
