@@ -9,7 +9,7 @@ use super::{
     TokenMint, TokenView,
 };
 use crate::audit::{OperatorEntry, Raw};
-use crate::credential::Label;
+use crate::credential::{Label, check};
 use crate::store::{CredentialRecord, CredentialState, Revoked, TokenFilter, TokenKind, TokenRecord};
 use crate::token::{Candidates, Claims, Minted, RevocationId, mint, mint_issuer, parse_check, parse_facts, verify};
 use crate::words::{CredentialName, IssuerName, Secret, Timestamp, nearest};
@@ -296,7 +296,10 @@ fn check_credential(add: &CredentialAdd) -> Result<(), OperatorError> {
         return invalid("a credential needs a provider and a kind, as `static` and `api_key`");
     }
     match serde_json::from_str::<serde_json::Value>(&add.settings) {
-        Ok(serde_json::Value::Object(_)) => Ok(()),
+        // now, and not when somebody first needs it: a key that is none, a command that is not named
+        Ok(settings @ serde_json::Value::Object(_)) => {
+            check(&add.provider, &settings, Some(&Secret::new(add.secret.as_str()))).map_err(OperatorError::Invalid)
+        }
         _ => invalid("the provider's settings must be a JSON object, as `{}`"),
     }
 }

@@ -1,0 +1,5 @@
+use kleis::words::Secret;
+
+fn main() {
+    println!("{}", Secret::new("GOOD"));
+}
