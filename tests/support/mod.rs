@@ -274,7 +274,7 @@ impl World {
 
     /// The reason of the last decision in the audit.
     pub fn last_reason(&self) -> Option<String> {
-        let decisions = self.audit().into_iter().filter(|line| line["kind"] == "decision");
+        let mut decisions = self.audit().into_iter().filter(|line| line["kind"] == "decision");
         decisions.next_back().and_then(|line| line["reason"].as_str().map(str::to_owned))
     }
 
