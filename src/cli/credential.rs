@@ -6,7 +6,7 @@ use super::args::{CredentialAdd, CredentialCommand};
 use super::context::Context;
 use super::failure::Failure;
 use super::token::unexpected;
-use crate::operator::{self, Command, Confidential, CredentialView, Reply};
+use crate::operator::{self, Command, CredentialView, Reply};
 use crate::service::Service;
 use crate::store::CredentialState;
 use crate::words::{HostPattern, ServiceName};
@@ -44,7 +44,6 @@ async fn install(context: &Context, add: CredentialAdd) -> Result<(), Failure> {
     let hosts = sealed_hosts(&add, manifest)?;
     let settings = settings(&add)?;
     let secret = add.secret.read()?;
-    let material = secret.expose_str().ok_or_else(|| Failure::Usage(format!("{} is not text", add.secret)))?;
     let command = Command::CredentialAdd(operator::CredentialAdd {
         name: add.name,
         service,
@@ -52,7 +51,7 @@ async fn install(context: &Context, add: CredentialAdd) -> Result<(), Failure> {
         kind: add.kind.unwrap_or_else(|| "api_key".to_owned()),
         hosts,
         settings,
-        secret: Confidential::from(material.to_owned()),
+        secret,
         replace: true,
     });
     match context.door().await?.execute(command).await? {

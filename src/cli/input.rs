@@ -5,7 +5,9 @@ use std::io::Read;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use crate::words::Secret;
+use zeroize::Zeroizing;
+
+use crate::operator::Confidential;
 
 /// More than any key or token is long; a mistaken `@/dev/zero` ends here.
 const MAX: u64 = 1 << 20;
@@ -44,6 +46,9 @@ pub enum InputError {
     /// Nothing in it.
     #[error("{0} is empty")]
     Empty(String),
+    /// Not UTF-8.
+    #[error("{0} is not text: a secret is UTF-8 text")]
+    NotText(String),
     /// More than 1 MiB.
     #[error("{0} is larger than 1 MiB: no secret is")]
     TooLarge(String),
@@ -67,10 +72,10 @@ impl FromStr for Source {
 
 impl Source {
     /// Reads it. One newline at the end (LF or CRLF), which editors and `echo` add, is taken off.
-    pub fn read(&self) -> Result<Secret, InputError> {
+    pub fn read(&self) -> Result<Confidential, InputError> {
         let what = self.to_string();
         let unreadable = |error| InputError::Unreadable { what: what.clone(), error };
-        let mut bytes = Vec::new();
+        let mut bytes = Zeroizing::new(Vec::new());
         match self {
             Source::Argument => return Err(InputError::NotASource),
             Source::Stdin => std::io::stdin().lock().take(MAX + 1).read_to_end(&mut bytes).map_err(unreadable)?,
@@ -93,7 +98,11 @@ impl Source {
                 bytes.pop();
             }
         }
-        if bytes.is_empty() { Err(InputError::Empty(what)) } else { Ok(Secret::new(bytes)) }
+        if bytes.is_empty() {
+            return Err(InputError::Empty(what));
+        }
+        let text = std::str::from_utf8(&bytes).map_err(|_| InputError::NotText(what))?;
+        Ok(Confidential::from(text.to_owned()))
     }
 }
 
@@ -124,7 +133,7 @@ mod tests {
         for (content, secret) in [("tok\n", "tok"), ("tok\r\n", "tok"), ("tok", "tok"), ("tok\n\n", "tok\n")] {
             let path = dir.path().join("secret");
             std::fs::write(&path, content).unwrap();
-            assert_eq!(Source::File(path).read().unwrap().expose_str(), Some(secret));
+            assert_eq!(Source::File(path).read().unwrap().as_str(), secret);
         }
     }
 

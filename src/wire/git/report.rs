@@ -92,7 +92,7 @@ mod tests {
         let body = String::from_utf8(report.render("policy_denied", "kleis: no\nrequest: 1")).unwrap();
         assert_eq!(
             body,
-            "000f\u{2}kleis: no\n0010\u{2}request: 1\n003e\u{1}000eunpack ok\n0027ng refs/heads/main policy_denied\n00000000"
+            "000f\u{2}kleis: no\n0010\u{2}request: 1\n003c\u{1}000eunpack ok\n0025ng refs/heads/main policy_denied\n00000000"
         );
     }
 
