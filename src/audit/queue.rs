@@ -14,6 +14,9 @@ use super::AuditError;
 /// hangs.
 const MAX_WAITING: usize = 32 << 20;
 
+/// Bytes of memory that are kept from one batch to the next.
+pub(super) const KEPT: usize = 256 << 10;
+
 /// An answer to a flush.
 pub(super) type Flushed = oneshot::Sender<Result<(), AuditError>>;
 
@@ -61,6 +64,9 @@ impl Pending {
         std::mem::take(&mut self.batch).done(outcome);
         self.bytes.clear();
         self.ends.clear();
+        // A burst's memory is given back.
+        self.bytes.shrink_to(KEPT);
+        self.ends.shrink_to(KEPT / 256);
         self.dropped = 0;
     }
 

@@ -10,7 +10,7 @@ use time::OffsetDateTime;
 
 use super::chain::Link;
 use super::files::{self, io_error};
-use super::queue::{Pending, Queue};
+use super::queue::{KEPT, Pending, Queue};
 use super::sync::Syncer;
 use super::{AuditError, OperatorEntry, Raw, encode};
 
@@ -50,6 +50,8 @@ impl Writer {
             }
             let mut flushes = std::mem::take(&mut pending.flushes);
             pending.done(outcome);
+            buffer.clear();
+            buffer.shrink_to(KEPT);
             self.syncer.flush(&mut flushes);
             spare = pending;
         }
