@@ -113,6 +113,7 @@ impl Daemon {
             watchers: Watchers::new(),
             accounts: ArcSwap::from_pointee(Accounts::default()),
             holders: Default::default(),
+            judging: Default::default(),
             meters: Default::default(),
             drain: Drain::default(),
             listening,
@@ -191,7 +192,14 @@ impl Daemon {
     /// written out.
     pub async fn stop(mut self) {
         self.state.drain.begin();
-        if tokio::time::timeout(DRAIN_PATIENCE, all_of(&mut self.serving)).await.is_err() {
+        let ended = async {
+            all_of(&mut self.serving).await;
+            // upgraded connections outlive the one that they began on
+            while !self.state.watchers.is_empty() {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        if tokio::time::timeout(DRAIN_PATIENCE, ended).await.is_err() {
             let open = self.state.watchers.len();
             tracing::warn!(open, "requests were still open at the end: they are cut");
             self.state.watchers.cut_all(Cut::ShuttingDown);

@@ -1,9 +1,10 @@
 //! Requests at the hop: `CONNECT`, absolute-form, base-URL form, and our own endpoints (DESIGN §3.3).
 
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::BytesMut;
+use futures_util::future::BoxFuture;
 use http::uri::PathAndQuery;
 use http::{Method, Request, Response, Uri};
 use hyper::body::{Body as _, Incoming};
@@ -26,15 +27,19 @@ use crate::facts::{Body, Path, Query, RequestView};
 use crate::policy::{self, Decision, Situation};
 use crate::words::{Authority, Reason, Scheme};
 
+/// What a connection goes on with once its `CONNECT` is answered.
+pub type Next = Arc<Mutex<Option<BoxFuture<'static, ()>>>>;
+
 /// Answers one request of a client's connection to the proxy.
 pub async fn answer(
     state: Arc<State>,
     source: Option<IpAddr>,
     request: Request<Incoming>,
     signals: Arc<Signals>,
+    next: Next,
 ) -> Response<Reply> {
     if request.method() == Method::CONNECT {
-        return connect(state, source, request, signals).await;
+        return connect(state, source, request, signals, &next).await;
     }
     if endpoints::is_one(request.uri().path()) && request.uri().scheme().is_none() {
         return endpoints::answer(&state, source, Role::Proxy, request).await;
@@ -154,6 +159,7 @@ async fn connect(
     source: Option<IpAddr>,
     request: Request<Incoming>,
     signals: Arc<Signals>,
+    next: &Next,
 ) -> Response<Reply> {
     let mut ticket = Ticket::new(Mode::Tunnel.as_str(), source);
     ticket.method = Some(Method::CONNECT);
@@ -177,7 +183,7 @@ async fn connect(
     };
     let opened = state.meters.tunnel();
     signals.switch_to_raw();
-    tokio::spawn(async move {
+    let tunnel = async move {
         if let Some(client) = client_of(request).await {
             match blind {
                 Some(blind) => blind.join(client).await,
@@ -185,7 +191,8 @@ async fn connect(
             }
         }
         drop((connected, opened));
-    });
+    };
+    *next.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::pin(tunnel));
     // a plain 200: some clients take a body or a length for the tunnel's first bytes
     Response::new(Reply::empty())
 }
@@ -243,7 +250,7 @@ async fn pass_blindly(
     let accounts = state.accounts.load_full();
     let decision = policy::decide(program, &facts, &Situation::at(now(), &accounts));
     let Decision::Permit(permit) = decision else { return Ok(None) };
-    match intercept::Blind::open(state, &arrival, &lane, &mut ticket, permit, facts).await {
+    match intercept::Blind::open(state, &lane, &mut ticket, permit, facts).await {
         Ok(blind) => Ok(Some(blind)),
         Err(refusal) => Err(Box::new((ticket, refusal))),
     }

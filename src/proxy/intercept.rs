@@ -259,7 +259,6 @@ impl Blind {
     /// Records the permit and dials. A blind tunnel is a decision like any other.
     pub async fn open(
         state: &Arc<State>,
-        arrival: &Arrival,
         lane: &Arc<Lane>,
         ticket: &mut Ticket,
         permit: Permit,
@@ -269,7 +268,7 @@ impl Blind {
         let full = (config.audit_facts == crate::config::AuditFacts::Full).then_some(&facts);
         ticket.allowed(state.audit(), &state.meters, &permit, full, config.audit_on_failure).await?;
         let outcome = Outcome::of(ticket, state.audit(), &state.meters);
-        let guard = guard(state, arrival, lane, &permit, facts, &outcome);
+        let guard = guard(state, lane, &permit, facts, &outcome);
         let upstreams = state.upstreams.load_full();
         let dialled = guard.watch(upstreams.dial_blind(permit.authority())).await;
         let refused = match dialled {

@@ -4,8 +4,8 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use bytes::BytesMut;
@@ -182,8 +182,14 @@ async fn serve(state: Arc<State>, role: Role, stream: Stream, source: Option<IpA
     let shared = state.clone();
     match role {
         Role::Proxy => {
-            let answer = |request, signals| hop::answer(shared.clone(), source, request, signals);
+            let next = hop::Next::default();
+            let answer = |request, signals| hop::answer(shared.clone(), source, request, signals, next.clone());
             serve_h1(&state, stream, BytesMut::new(), origin, answer).await;
+            // the tunnel is the same connection: it keeps its place, and the drain waits for it
+            let tunnel = next.lock().unwrap_or_else(PoisonError::into_inner).take();
+            if let Some(tunnel) = tunnel {
+                tunnel.await;
+            }
         }
         Role::Admin => {
             let answer = |request, _| {

@@ -13,6 +13,7 @@ pub mod holder;
 pub mod hop;
 pub mod identify;
 pub mod intercept;
+pub mod judging;
 pub mod lane;
 pub mod listen;
 pub mod meter;
@@ -36,7 +37,7 @@ use http::{HeaderValue, Request, Response, Version};
 use hyper::body::{Body as _, Incoming};
 
 use crate::credential::{Bound, bind};
-use crate::facts::Body;
+use crate::facts::{Body, RequestFacts};
 use crate::policy::{self, Decision, Denial, Permit, Situation};
 use crate::wire::PushReport;
 use crate::words::{Reason, Timestamp};
@@ -87,7 +88,7 @@ async fn pass(
     still_welcome(state, arrival, now())?;
     let program = lane.program()?;
     let version = request.version();
-    let read = read::read(&lane, program, arrival, ticket.id.as_str(), now(), request).await?;
+    let read = read::read(state, &lane, arrival, program, ticket.id.as_str(), request).await?;
     let accounts = state.accounts.load();
     let situation = Situation { now: now(), accounts: &accounts, account: read.stripped.account() };
     let decision = policy::decide(program, &read.facts, &situation);
@@ -100,12 +101,14 @@ async fn pass(
     let full = (config.audit_facts == crate::config::AuditFacts::Full).then_some(&read.facts);
     ticket.allowed(state.audit(), &state.meters, &permit, full, config.audit_on_failure).await?;
     let outcome = Outcome::of(ticket, state.audit(), &state.meters);
-    let guard = guard(state, arrival, &lane, &permit, read.facts, &outcome);
-    let spent = bind(permit, read.stripped, lane.service.as_ref(), &state.vault).await;
-    let sent = match spent {
-        Ok(bound) => send(state, arrival, &lane, bound, read.upload, read.upgrade, version, &guard, &outcome).await,
+    let guard = guard(state, &lane, &permit, read.facts, &outcome);
+    let departure = Departure { state, arrival, lane: &lane, version, guard, outcome: &outcome };
+    let bound = bind(permit, read.stripped, lane.service.as_ref(), &state.vault).await;
+    let sent = match bound {
+        Ok(bound) => departure.send(bound, read.upload, read.upgrade).await,
         Err(error) => Err(unbound(&error)),
     };
+    drop(read.held);
     sent.map(|response| response.map(Reply::relay)).inspect_err(|refusal| outcome.failed(refusal))
 }
 
@@ -137,14 +140,7 @@ fn still_welcome(state: &State, arrival: &Arrival, now: Timestamp) -> Result<(),
 }
 
 /// What ends the request if the token ends, and tells when it has come to its end.
-fn guard(
-    state: &Arc<State>,
-    arrival: &Arrival,
-    lane: &Arc<Lane>,
-    permit: &Permit,
-    facts: crate::facts::RequestFacts,
-    outcome: &Arc<Outcome>,
-) -> Guard {
+fn guard(state: &Arc<State>, lane: &Arc<Lane>, permit: &Permit, facts: RequestFacts, outcome: &Arc<Outcome>) -> Guard {
     let limits = &lane.snapshot.config.limits;
     let told = outcome.clone();
     let decide_again = permit.watch().decide_again.then(|| {
@@ -161,43 +157,63 @@ fn guard(
         decide_again,
         on_end: Some(Box::new(move |report| told.end(report))),
     };
-    let _ = arrival;
     state.watchers.guard(permit.watch(), terms)
 }
 
-/// Sends what is bound; once more, with another secret, if the upstream refuses this one and the body is in
-/// hand.
-#[allow(clippy::too_many_arguments, reason = "each is a part of one request")]
-async fn send(
-    state: &Arc<State>,
-    arrival: &Arrival,
-    lane: &Lane,
-    mut bound: Bound,
-    mut upload: Upload,
-    mut upgrade: Option<ClientUpgrade>,
+/// What a request leaves with, besides itself.
+struct Departure<'a> {
+    state: &'a State,
+    arrival: &'a Arrival,
+    lane: &'a Lane,
+    /// The client's.
     version: Version,
-    guard: &Guard,
-    outcome: &Outcome,
-) -> Result<Response<RelayBody>, Refusal> {
-    loop {
-        outcome.spends(bound.spent());
-        let again = upload.again();
-        let (key, mut head) = bound.take_request().ok_or(Reason::PolicyError)?;
-        head.version = version;
-        let outbound = Outbound { key, head, never_in_trailers: lane.never_in_trailers.clone() };
-        let upstreams = state.upstreams.load_full();
-        let sent = forward::forward(&upstreams, outbound, upload, upgrade.take(), guard.clone()).await;
-        let response = sent.map_err(|error| unanswered(&error))?;
-        outcome.answered(response.status());
-        let (Some(in_hand), Some(wait)) = (again, bound.retry_after(response.status(), &state.vault)) else {
-            return Ok(response);
-        };
-        tokio::time::sleep(wait).await;
-        still_welcome(state, arrival, now())?;
-        match bound.rebind(&state.vault).await.map_err(|error| unbound(&error))? {
-            Some(other) => (bound, upload) = (other, in_hand),
-            None => return Ok(response),
+    guard: Guard,
+    outcome: &'a Outcome,
+}
+
+impl Departure<'_> {
+    /// Sends what is bound; once more, with another secret, if the upstream refuses this one and the body
+    /// is in hand.
+    async fn send(
+        self,
+        mut bound: Bound,
+        mut upload: Upload,
+        mut upgrade: Option<ClientUpgrade>,
+    ) -> Result<Response<RelayBody>, Refusal> {
+        loop {
+            let again = upload.again();
+            let response = self.send_once(&mut bound, upload, upgrade.take()).await?;
+            let (Some(in_hand), Some(wait)) = (again, bound.retry_after(response.status(), &self.state.vault)) else {
+                return Ok(response);
+            };
+            tokio::time::sleep(wait).await;
+            still_welcome(self.state, self.arrival, now())?;
+            match bound.rebind(&self.state.vault).await.map_err(|error| unbound(&error))? {
+                Some(other) => (bound, upload) = (other, in_hand),
+                None => return Ok(response),
+            }
         }
+    }
+
+    async fn send_once(
+        &self,
+        bound: &mut Bound,
+        upload: Upload,
+        upgrade: Option<ClientUpgrade>,
+    ) -> Result<Response<RelayBody>, Refusal> {
+        self.outcome.spends(bound.spent());
+        let (key, mut head) = bound.take_request().ok_or(Reason::PolicyError)?;
+        head.version = self.version;
+        let outbound = Outbound { key, head, never_in_trailers: self.lane.never_in_trailers.clone() };
+        let upstreams = self.state.upstreams.load_full();
+        let sent = forward::forward(&upstreams, outbound, upload, upgrade, self.guard.clone()).await;
+        let mut response = sent.map_err(|error| unanswered(&error))?;
+        self.outcome.answered(response.status());
+        // only we say why a request was refused
+        for ours in [refuse::X_KLEIS_REASON, refuse::X_KLEIS_REQUEST_ID] {
+            response.headers_mut().remove(ours);
+        }
+        Ok(response)
     }
 }
 

@@ -10,16 +10,19 @@ use hyper::body::Incoming;
 
 use super::exec;
 use super::forward::{Upload, drop_hop_by_hop};
+use super::judging::Held;
 use super::lane::{Arrival, Lane};
+use super::record::now;
 use super::refuse::Refusal;
+use super::state::State;
 use super::upgrade::ClientUpgrade;
-use crate::config::AuditFacts;
+use crate::config::{AuditFacts, Limits};
 use crate::credential::{Head, Stripped};
 use crate::facts::{self, Body, Demand, Hidden, Item, Path, Query, RequestFacts, RequestView};
 use crate::policy::Program;
-use crate::service::{Reading, Service};
+use crate::service::{Reading, ReadingError, Service};
 use crate::wire::{self, Bounds, Decoded, Decoder, Reach};
-use crate::words::{Reason, Timestamp};
+use crate::words::Reason;
 
 /// A request, read.
 pub struct Read {
@@ -31,15 +34,17 @@ pub struct Read {
     pub upload: Upload,
     /// The client's wish to go on in another protocol.
     pub upgrade: Option<ClientUpgrade>,
+    /// The memory that its body takes.
+    pub held: Held,
 }
 
 /// Reads a request.
 pub async fn read(
+    state: &State,
     lane: &Lane,
-    program: &Program,
     arrival: &Arrival,
+    program: &Program,
     id: &str,
-    now: Timestamp,
     mut request: Request<Incoming>,
 ) -> Result<Read, Refusal> {
     check_expectation(request.headers())?;
@@ -59,7 +64,7 @@ pub async fn read(
         headers: &headers,
         size: if body.is_end_stream() { None } else { body.size_hint().exact() },
         client: arrival.source,
-        time: now,
+        time: now(),
     };
     let everything;
     let demand = if lane.snapshot.config.audit_facts == AuditFacts::Full {
@@ -68,12 +73,19 @@ pub async fn read(
     } else {
         program.demand()
     };
+    let mut held = state.judging.hold();
     let (facts, upload) = match service {
-        Some(service) => claimed(lane, service, demand, &view, &path, &query, body).await?,
-        None => (unclaimed(demand, &view, &path, &query, &body), whole_stream(body)),
+        Some(service) => {
+            let asked = Asked { service, demand, view: &view, path: &path, query: &query };
+            asked.read(&lane.snapshot.config.limits, body, &mut held).await?
+        }
+        None => {
+            let known = if body.is_end_stream() { Body::Absent } else { Body::Opaque };
+            (passed_through(demand, &view, &path, &query, known), whole_stream(body))
+        }
     };
     drop(headers);
-    Ok(Read { stripped, facts, upload, upgrade })
+    Ok(Read { stripped, facts, upload, upgrade, held })
 }
 
 /// git asks before large pushes, curl before large uploads: hyper says `100 Continue` when the body is first
@@ -133,28 +145,6 @@ fn target(stripped: &Stripped) -> Result<(Path, Query), Refusal> {
     Ok((path, query))
 }
 
-async fn claimed(
-    lane: &Lane,
-    service: &Service,
-    demand: &Demand,
-    view: &RequestView<'_>,
-    path: &Path,
-    query: &Query,
-    body: Incoming,
-) -> Result<(RequestFacts, Upload), Refusal> {
-    let wrong = |error: crate::service::ReadingError| Refusal::new(error.reason()).say(error.to_string());
-    let reading = service.reading(view, path, query).map_err(wrong)?;
-    let (known, upload) = judge_body(lane, service, demand, view, query, &reading, body).await?;
-    let facts = service.facts(view, path, query, &reading, known, demand).map_err(wrong)?;
-    Ok((facts, upload))
-}
-
-/// Facts of a request to a host that is passed through: the request's own.
-fn unclaimed(demand: &Demand, view: &RequestView<'_>, path: &Path, query: &Query, body: &Incoming) -> RequestFacts {
-    let body = if body.is_end_stream() { Body::Absent } else { Body::Opaque };
-    passed_through(demand, view, path, query, body)
-}
-
 /// Facts of what is passed through, a tunnel among it.
 pub fn passed_through(demand: &Demand, view: &RequestView<'_>, path: &Path, query: &Query, body: Body) -> RequestFacts {
     let shared = facts::standard(view, path, query, &body, None, Hidden::NOTHING, demand);
@@ -174,56 +164,71 @@ fn whole_stream(body: Incoming) -> Upload {
     if body.is_end_stream() { Upload::Empty } else { Upload::Stream { prefix: Vec::new(), rest: body } }
 }
 
-/// Reads of the body what the decision needs, which most often is nothing.
-async fn judge_body(
-    lane: &Lane,
-    service: &Service,
-    demand: &Demand,
-    view: &RequestView<'_>,
-    query: &Query,
-    reading: &Reading,
-    body: Incoming,
-) -> Result<(Body, Upload), Refusal> {
-    let wanted = reading.wants_body(demand) || demand.wants("body") || demand.wants("request_body");
-    let decoder = reading.decoder().filter(|decoder| decoder.reach() != Reach::Nothing || is_exec(decoder));
-    let limits = &lane.snapshot.config.limits;
-    let bounds = Bounds {
-        max_decoded: usize::try_from(limits.max_body).unwrap_or(usize::MAX),
-        max_prefix: service.max_decode_prefix(),
-        max_nodes: service.max_body_facts(),
-        body_paths: service.body_paths().clone(),
-    };
-    let in_query = decoder == Some(&Decoder::Graphql) && wire::has_graphql_parameters(query);
-    let (Some(decoder), true) = (decoder, wanted) else {
-        let known = if body.is_end_stream() { Body::Absent } else { Body::Opaque };
-        return Ok((known, whole_stream(body)));
-    };
-    if body.is_end_stream() {
-        let known = if in_query { judged(wire::decode_graphql_query(query, &bounds))? } else { Body::Absent };
-        return Ok((known, Upload::Empty));
-    }
-    if in_query {
-        // servers differ in which of the two they run
-        let known = Body::Undecodable("GraphQL in the query and in the body".into());
-        return Ok((known, whole_stream(body)));
-    }
-    let text = |name: HeaderName| view.header(name.as_str()).unwrap_or_default();
-    let (media, encoding) = (text(CONTENT_TYPE), text(CONTENT_ENCODING));
-    match decoder.reach() {
-        Reach::Prefix => beginning(decoder, media, encoding, body, &bounds).await,
-        Reach::Whole | Reach::Nothing => {
-            let bytes = whole(body, bounds.max_decoded).await?;
-            let decoded = match decoder {
-                Decoder::Exec(command) => exec::decode(command, media, encoding, &bytes, &bounds).await,
-                _ => wire::decode(decoder, media, encoding, &bytes, true, &bounds),
-            };
-            Ok((judged(decoded)?, Upload::Whole(bytes)))
-        }
-    }
+/// A request's head to a service, read.
+struct Asked<'a> {
+    service: &'a Service,
+    demand: &'a Demand,
+    view: &'a RequestView<'a>,
+    path: &'a Path,
+    query: &'a Query,
 }
 
-fn is_exec(decoder: &Decoder) -> bool {
-    matches!(decoder, Decoder::Exec(_))
+impl Asked<'_> {
+    async fn read(&self, limits: &Limits, body: Incoming, held: &mut Held) -> Result<(RequestFacts, Upload), Refusal> {
+        let Asked { service, demand, view, path, query } = *self;
+        let wrong = |error: ReadingError| Refusal::new(error.reason()).say(error.to_string());
+        let reading = service.reading(view, path, query).map_err(wrong)?;
+        let (known, upload) = self.body(limits, &reading, body, held).await?;
+        let facts = service.facts(view, path, query, &reading, known, demand).map_err(wrong)?;
+        Ok((facts, upload))
+    }
+
+    /// Reads of the body what the decision needs, which most often is nothing.
+    async fn body(
+        &self,
+        limits: &Limits,
+        reading: &Reading,
+        body: Incoming,
+        held: &mut Held,
+    ) -> Result<(Body, Upload), Refusal> {
+        let demand = self.demand;
+        let wanted = reading.wants_body(demand) || demand.wants("body") || demand.wants("request_body");
+        let decoder = reading.decoder().filter(|decoder| **decoder != Decoder::None && wanted);
+        let Some(decoder) = decoder else {
+            let known = if body.is_end_stream() { Body::Absent } else { Body::Opaque };
+            return Ok((known, whole_stream(body)));
+        };
+        let bounds = Bounds {
+            max_decoded: usize::try_from(limits.max_body).unwrap_or(usize::MAX),
+            max_prefix: self.service.max_decode_prefix(),
+            max_nodes: self.service.max_body_facts(),
+            body_paths: self.service.body_paths().clone(),
+        };
+        let in_query = *decoder == Decoder::Graphql && wire::has_graphql_parameters(self.query);
+        if body.is_end_stream() {
+            let known = match in_query {
+                true => judged(wire::decode_graphql_query(self.query, &bounds))?,
+                false => Body::Absent,
+            };
+            return Ok((known, Upload::Empty));
+        }
+        if in_query {
+            // servers differ in which of the two they run
+            let known = Body::Undecodable("GraphQL in the query and in the body".into());
+            return Ok((known, whole_stream(body)));
+        }
+        let text = |name: HeaderName| self.view.header(name.as_str()).unwrap_or_default();
+        let (media, encoding) = (text(CONTENT_TYPE), text(CONTENT_ENCODING));
+        if decoder.reach() == Reach::Prefix {
+            return beginning(decoder, media, encoding, body, &bounds, held).await;
+        }
+        let bytes = whole(body, bounds.max_decoded, held).await?;
+        let decoded = match decoder {
+            Decoder::Exec(command) => exec::decode(command, media, encoding, &bytes, &bounds).await,
+            _ => wire::decode(decoder, media, encoding, &bytes, true, &bounds),
+        };
+        Ok((judged(decoded)?, Upload::Whole(bytes)))
+    }
 }
 
 fn judged(decoded: Decoded) -> Result<Body, Refusal> {
@@ -237,7 +242,7 @@ fn judged(decoded: Decoded) -> Result<Body, Refusal> {
 }
 
 /// All of a body, up to the limit: judging its first part would let the rest pass unseen (R100).
-async fn whole(mut body: Incoming, limit: usize) -> Result<Bytes, Refusal> {
+async fn whole(mut body: Incoming, limit: usize, held: &mut Held) -> Result<Bytes, Refusal> {
     let told = body.size_hint().lower();
     if told > limit as u64 {
         return Err(Reason::BodyTooLargeToJudge.into());
@@ -246,12 +251,15 @@ async fn whole(mut body: Incoming, limit: usize) -> Result<Bytes, Refusal> {
     if body.is_end_stream() {
         return Ok(first);
     }
-    let mut all = BytesMut::with_capacity(usize::try_from(told).unwrap_or(0).max(first.len()));
+    let told = usize::try_from(told).unwrap_or(0).max(first.len());
+    held.grow(told)?;
+    let mut all = BytesMut::with_capacity(told);
     all.extend_from_slice(&first);
     while let Some(part) = next(&mut body).await? {
         if all.len() + part.len() > limit {
             return Err(Reason::BodyTooLargeToJudge.into());
         }
+        held.grow(all.len() + part.len())?;
         all.extend_from_slice(&part);
     }
     Ok(all.freeze())
@@ -264,6 +272,7 @@ async fn beginning(
     encoding: &str,
     mut body: Incoming,
     bounds: &Bounds,
+    held: &mut Held,
 ) -> Result<(Body, Upload), Refusal> {
     let mut prefix = Vec::new();
     let mut seen = BytesMut::new();
@@ -271,6 +280,7 @@ async fn beginning(
         let part = next(&mut body).await?;
         let complete = part.is_none() || body.is_end_stream();
         if let Some(part) = part {
+            held.grow(2 * (seen.len() + part.len()))?;
             seen.extend_from_slice(&part);
             prefix.push(part);
         }

@@ -10,6 +10,7 @@ use arc_swap::ArcSwap;
 use tokio::sync::Notify;
 
 use super::holder::Holders;
+use super::judging::Judging;
 use super::meter::Meters;
 use super::relay::Watchers;
 use crate::audit::Audit;
@@ -39,6 +40,8 @@ pub struct State {
     pub accounts: ArcSwap<Accounts>,
     /// Verified tokens and compiled programs.
     pub holders: Holders,
+    /// Memory for bodies that are read to be judged.
+    pub judging: Judging,
     /// Counters.
     pub meters: Arc<Meters>,
     /// Whether the daemon is going down.

@@ -283,6 +283,22 @@ impl World {
         self.log.lock().unwrap().clone()
     }
 
+    /// Sends the daemon a signal: `TERM`, `HUP`, `KILL`.
+    pub fn signal(&self, name: &str) {
+        let sent = Command::new("kill").args(["-s", name, &self.pid().to_string()]).status().unwrap();
+        assert!(sent.success());
+    }
+
+    /// Starts the daemon again, on the same home.
+    pub fn restart(&mut self) {
+        (self.daemon, self.log) = spawn(self.home.path(), &[]);
+    }
+
+    /// Waits for the daemon's end.
+    pub fn wait(&mut self) -> std::process::ExitStatus {
+        self.daemon.wait().unwrap()
+    }
+
     /// The daemon's process id.
     pub fn pid(&self) -> u32 {
         self.daemon.id()
