@@ -12,7 +12,9 @@
 mod policy_world;
 
 use kleis::facts::{Body, Fact, Term};
-use kleis::policy::{Candidate, CredentialChoice, Decision, Limits, Origin, admit, compile, compile_endpoint, decide};
+use kleis::policy::{
+    Candidate, CredentialChoice, Decision, Limits, Origin, admit, compile, compile_endpoint, decide, explain,
+};
 use kleis::words::{Reason, ServiceName};
 use policy_world::*;
 
@@ -791,4 +793,19 @@ fn only_what_is_read_is_demanded() {
     assert!(demand.wants_key("request_header", "x") && !demand.wants_key("request_header", "y"));
     assert!(demand.wants("client_ip") && demand.wants("repository") && demand.wants("body_truncated"));
     assert!(!demand.wants("request_query") && !demand.wants("request_body") && !demand.wants("body"));
+}
+
+#[test]
+fn a_decision_explains_itself_as_text_and_as_json() {
+    let world = World::of("check if operation($o), $o != \"delete\"; allow if operation(\"read\");");
+    let token = world.token().make();
+    let allow = explain(&world.decide(&token, &Ask::to("read")));
+    assert!(allow.to_string().starts_with("allow by grant g, with hub/app\n"), "{allow}");
+    let deny = explain(&world.decide(&token, &Ask::to("delete")));
+    let text = deny.to_string();
+    assert!(text.starts_with("deny (policy_denied) by grant g\n"), "{text}");
+    assert!(text.contains("✗ delete repository(\"o\", \"r\")"), "{text}");
+    assert!(text.contains("failed, policy: check if operation($o), $o != \"delete\""), "{text}");
+    let json = serde_json::to_value(&deny).unwrap();
+    assert_eq!((json["reason"].as_str(), json["failed_item"].as_u64()), (Some("policy_denied"), Some(0)));
 }

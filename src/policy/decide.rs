@@ -24,8 +24,24 @@ pub fn decide(program: &Program, facts: &RequestFacts, situation: &Situation<'_>
     let decision = with_scratch(|scratch| Deciding { program, facts, situation }.decide(scratch));
     match decision {
         Ok(permit) => Decision::Permit(permit),
-        Err(denial) => Decision::Denial(*denial),
+        Err(denial) => {
+            let mut denial = *denial;
+            if denial.items.is_empty() {
+                denial.items = stated_items(program, facts);
+            }
+            Decision::Denial(denial)
+        }
     }
+}
+
+/// The items as the request's facts have them, for denials that come before anything is derived.
+fn stated_items(program: &Program, facts: &RequestFacts) -> Vec<DecidedItem> {
+    let is_resource = |fact: &&Fact| program.service.iter().any(|s| s.resources().contains(&fact.predicate));
+    let item = |item: &Item| DecidedItem {
+        operation: item.operation.clone(),
+        resources: facts.shared.iter().chain(&item.facts).filter(is_resource).cloned().collect(),
+    };
+    facts.items.iter().map(item).collect()
 }
 
 /// Whether the token's own checks hold at an endpoint: for issuers and bearers alike, and never a permit.

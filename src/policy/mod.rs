@@ -9,6 +9,7 @@ mod datalog;
 mod decide;
 mod decision;
 mod explain;
+mod explanation;
 pub mod grant;
 mod limits;
 pub mod lint;
@@ -21,6 +22,7 @@ pub use decide::{admit, decide};
 pub use decision::{
     Candidate, CredentialChoice, DecidedItem, Decision, Denial, FailedCheck, Narrowing, Origin, Permit, Watch,
 };
+pub use explanation::{ExplainedCheck, ExplainedItem, Explanation, explain};
 pub use grant::Grant;
 pub use limits::Limits;
 pub use program::{Program, compile, compile_endpoint, compile_passthrough};

@@ -134,12 +134,15 @@ pub struct Stated {
     pub origin: u64,
 }
 
+/// The relations of each predicate, with their arities. Looked up for every fact of a request.
+type Names = hashbrown::HashMap<Arc<str>, Vec<(usize, usize)>, foldhash::fast::RandomState>;
+
 /// Everything compiled.
 #[derive(Debug)]
 pub struct Machine {
     pub layer: Layer,
     pub arities: Vec<usize>,
-    pub names: HashMap<Arc<str>, Vec<(usize, usize)>>,
+    pub names: Names,
     pub stated: Vec<Stated>,
     pub rules: Vec<Rule>,
     pub strata: Vec<Stratum>,
@@ -160,7 +163,7 @@ impl Machine {
         let mut builder = Builder {
             terms: Terms::new(&empty, &mut layer),
             arities: Vec::new(),
-            names: HashMap::new(),
+            names: Names::default(),
             shapes: Shapes::default(),
             patterns: Patterns::default(),
             demand: Demand::nothing(),
@@ -302,7 +305,7 @@ impl<'a> Statements<'a> {
 struct Builder<'a> {
     terms: Terms<'a>,
     arities: Vec<usize>,
-    names: HashMap<Arc<str>, Vec<(usize, usize)>>,
+    names: Names,
     shapes: Shapes,
     patterns: Patterns,
     demand: Demand,
@@ -366,7 +369,7 @@ impl Builder<'_> {
     ) -> Result<(Body, super::expr::Scope), CompileError> {
         let (names, arities) = (&mut self.names, &mut self.arities);
         // what nobody reads gets no relations, no shapes, and is not demanded
-        let (mut spare_names, mut spare_arities) = (HashMap::new(), Vec::new());
+        let (mut spare_names, mut spare_arities) = (Names::default(), Vec::new());
         let mut spare_shapes = Shapes::default();
         let (names, arities, shapes) = if wanted {
             (names, arities, &mut self.shapes)
@@ -452,18 +455,12 @@ impl Builder<'_> {
     }
 }
 
-fn find(names: &HashMap<Arc<str>, Vec<(usize, usize)>>, name: &str, arity: usize) -> Option<usize> {
+fn find(names: &Names, name: &str, arity: usize) -> Option<usize> {
     names.get(name)?.iter().find(|(a, _)| *a == arity).map(|(_, rel)| *rel)
 }
 
 /// Finds or makes the relation of a predicate.
-fn relate(
-    names: &mut HashMap<Arc<str>, Vec<(usize, usize)>>,
-    arities: &mut Vec<usize>,
-    shapes: &mut Shapes,
-    name: &str,
-    arity: usize,
-) -> usize {
+fn relate(names: &mut Names, arities: &mut Vec<usize>, shapes: &mut Shapes, name: &str, arity: usize) -> usize {
     if let Some(rel) = find(names, name, arity) {
         return rel;
     }
