@@ -3,8 +3,15 @@
 //!
 //! `audit/cpu/N` is CPU time with N requests in flight, measured with the process' CPU clock;
 //! `audit/latency` is wall time with one.
-
-#![allow(clippy::unwrap_used, reason = "a bench may panic")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    missing_docs,
+    reason = "tests may panic"
+)]
 
 use std::time::{Duration, Instant};
 

@@ -4,6 +4,7 @@
 //! tokens (flat) and of attenuation blocks (linear), and what compiling a program costs.
 
 #![allow(
+    clippy::string_slice,
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,

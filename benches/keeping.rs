@@ -1,6 +1,13 @@
 //! Tokens and the store: verify, mint, attenuate; revocations loaded and looked up; inserts in groups.
-
-#![allow(clippy::unwrap_used, reason = "a bench may panic")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    missing_docs,
+    reason = "tests may panic"
+)]
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,13 @@
 //! A leaf for a new name, and one from the cache (budget: 80 µs, DESIGN §19).
-#![allow(missing_docs, clippy::unwrap_used, reason = "a bench")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    missing_docs,
+    reason = "tests may panic"
+)]
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use kleis::ca::Ca;

@@ -3,6 +3,15 @@
 //! `reading/decode/CASE` is the body alone, `reading/facts/CASE` the whole of reading with every fact
 //! demanded, the body's nodes among them. CASE is one of `read` (no body), `push1`, `push40`, `graphql30`
 //! and `json300`.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    missing_docs,
+    reason = "a bench may panic"
+)]
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use kleis::facts::{Body, Demand, Fact, Hidden, Path, Query, RequestView, Term, body_nodes, standard};

@@ -3,6 +3,15 @@
 //! `service/reading/CASE` matches the head against some two hundred routes; `service/facts/CASE` makes the
 //! facts and items that an orchestra-like policy demands. CASE is one of `read`, `api`, `merge`, `push40`
 //! and `graphql`. `service/claim` finds the service of an authority.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    missing_docs,
+    reason = "a bench may panic"
+)]
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use kleis::facts::{Body, Demand, Path, Query, RequestView};

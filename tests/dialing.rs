@@ -1,4 +1,13 @@
 //! Where the upstream side goes and where it does not: addresses, certificates, the parent proxy, ourselves.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    missing_docs,
+    reason = "tests may panic"
+)]
 
 #[path = "forwarding/world.rs"]
 #[allow(dead_code, reason = "shared with tests/forwarding.rs, which uses the rest")]

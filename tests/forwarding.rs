@@ -1,7 +1,17 @@
 //! What the upstream side does with requests and answers, between real sockets and real TLS: protocol pairs,
 //! framing, trailers, early and interim answers, stale connections, upgrades, cuts.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    missing_docs,
+    reason = "tests may panic"
+)]
 
 #[path = "forwarding/world.rs"]
+#[allow(dead_code, reason = "each test file uses a part of it")]
 mod world;
 
 use std::convert::Infallible;
@@ -279,7 +289,7 @@ async fn a_cut_reaches_the_upstream_although_the_client_reads_nothing() {
     let sweeping = tokio::spawn(async move {
         loop {
             tokio::time::sleep(Duration::from_millis(50)).await;
-            if sweeper.len() > 0 {
+            if !sweeper.is_empty() {
                 tokio::time::sleep(Duration::from_millis(200)).await;
                 sweeper.cut_all(Cut::Revoked);
             }

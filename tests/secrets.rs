@@ -1,5 +1,13 @@
 //! A secret is exposed in few places, and each of them is known.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    missing_docs,
+    reason = "tests may panic"
+)]
 
 use std::collections::BTreeMap;
 use std::fs;
