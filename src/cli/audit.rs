@@ -70,11 +70,11 @@ async fn go_on(context: &Context, dir: &std::path::Path, last: Option<&String>) 
 /// One entry on one line.
 fn print(context: &Context, line: &str) {
     if context.wants_json() {
-        println!("{line}");
+        say!("{line}");
         return;
     }
     let Ok(entry) = serde_json::from_str::<Value>(line) else {
-        println!("{}", visible(line));
+        say!("{}", visible(line));
         return;
     };
     let field = |name: &str| match entry.get(name) {
@@ -89,7 +89,7 @@ fn print(context: &Context, line: &str) {
     };
     let what = [field("method"), field("authority"), field("path"), field("action"), field("status")];
     let what: Vec<String> = what.into_iter().filter(|text| !text.is_empty()).collect();
-    println!(
+    say!(
         "{}  {:<8} {decision} {} {} {}",
         field("time"),
         field("kind"),
@@ -104,8 +104,8 @@ fn print_whole(context: &Context, line: &str) {
     match serde_json::from_str::<Value>(line) {
         Ok(entry) if !context.wants_json() => {
             let text = serde_json::to_string_pretty(&entry).unwrap_or_default();
-            text.lines().for_each(|line| println!("{}", visible(line)));
+            text.lines().for_each(|line| say!("{}", visible(line)));
         }
-        _ => println!("{line}"),
+        _ => say!("{line}"),
     }
 }

@@ -122,9 +122,9 @@ impl Context {
     /// Prints for people or for machines.
     pub fn print(&self, text: impl FnOnce() -> String, json: impl FnOnce() -> serde_json::Value) {
         if self.json {
-            println!("{}", json());
+            say!("{}", json());
         } else {
-            println!("{}", text());
+            say!("{}", text());
         }
     }
 }

@@ -4,6 +4,17 @@
 //! Each command prints for people or, with `--json`, for machines, and ends with an exit code that says
 //! whether the answer was no, the question was wrong, or something outside was.
 
+/// Prints a line to standard output. A reader that went away (`| head`) ends the command quietly, where
+/// `println!` would panic.
+macro_rules! say {
+    ($($text:tt)*) => {{
+        use std::io::Write as _;
+        if writeln!(std::io::stdout(), $($text)*).is_err() {
+            std::process::exit(0);
+        }
+    }};
+}
+
 pub mod args;
 mod audit;
 mod check;

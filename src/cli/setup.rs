@@ -1,6 +1,8 @@
 //! `kleis setup`: what to configure so that clients go through the proxy.
 
-use std::path::PathBuf;
+use std::io::Write;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
@@ -62,9 +64,17 @@ fn write_bundle(context: &Context) -> Result<(PathBuf, PathBuf), Failure> {
     let data = context.home()?.data_dir().to_owned();
     let ca = Ca::load_or_make(&data).map_err(Failure::outside)?;
     let bundle = data.join("bundle.pem");
-    std::fs::write(&bundle, ca.bundle())
+    write_private(&bundle, &ca.bundle())
         .map_err(|error| Failure::Outside(format!("can't write `{}`: {error}", bundle.display())))?;
     Ok((data.join("ca.pem"), bundle))
+}
+
+/// `data/` holds nothing that others may read: kleis refuses to start on a file that is open to them.
+fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
+    let mut options = std::fs::OpenOptions::new();
+    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    file.set_permissions(std::fs::Permissions::from_mode(0o600))?;
+    file.write_all(text.as_bytes())
 }
 
 /// The placeholders that clients want before they send anything (`GH_TOKEN`), from all manifests.

@@ -12,7 +12,7 @@ pub async fn run(context: &Context) -> Result<(), Failure> {
         let home = context.home()?;
         let said = format!("no daemon runs on `{}`: start `kleisd`", home.data_dir().display());
         if context.wants_json() {
-            println!("{}", json!({"running": false}));
+            say!("{}", json!({"running": false}));
             return Err(Failure::Outside(String::new()));
         }
         return Err(Failure::Outside(said));

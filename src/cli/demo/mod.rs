@@ -17,7 +17,7 @@ pub async fn run(context: &Context, arguments: &Demo) -> Result<(), Failure> {
     let dir = stage::folder("kleis-demo-")?;
     let outcome = script::play(context, dir.path()).await;
     if arguments.keep {
-        println!("\nkept: {}", dir.keep().display());
+        say!("\nkept: {}", dir.keep().display());
     }
     outcome
 }

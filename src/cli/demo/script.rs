@@ -155,7 +155,7 @@ struct Teller<'a> {
 
 impl Teller<'_> {
     fn say(&self, text: &str) {
-        println!("{text}");
+        say!("{text}");
     }
 
     fn paint(&self, style: Style, text: &str) -> String {
