@@ -9,6 +9,12 @@ use crate::token::ast;
 /// More than any sensible body has; each one is a level of recursion.
 const MAX_ATOMS: usize = 32;
 
+/// More than any sensible predicate has; compiling is quadratic in them.
+const MAX_TERMS: usize = 32;
+
+/// Up to how many atoms a body gets an order for each of them. A longer one runs in its one order.
+const MAX_VARIANTS: usize = 6;
+
 /// One column of an atom.
 #[derive(Debug, Clone, Copy)]
 pub enum Col {
@@ -62,7 +68,7 @@ pub struct Body {
     /// In the best order.
     pub full: Plan,
     /// For each atom, an order that begins with it: for what is new in its relation. Empty for bodies of
-    /// less than two atoms, for which `full` does.
+    /// one atom, and for very long ones, for which `full` does.
     pub deltas: Box<[Plan]>,
 }
 
@@ -109,7 +115,7 @@ pub fn compile_body(
     let planner = Planner { atoms: &atoms, exprs: &exprs, terms: compiler.terms };
     let full = planner.plan(None, shapes);
     let deltas = match (variants, atoms.len()) {
-        (true, 2..) => (0..atoms.len()).map(|first| planner.plan(Some(first), shapes)).collect(),
+        (true, 2..=MAX_VARIANTS) => (0..atoms.len()).map(|first| planner.plan(Some(first), shapes)).collect(),
         _ => Vec::new(),
     };
     let body = Body {
@@ -130,6 +136,9 @@ fn compile_atom(
     relate: &mut Relate<'_>,
     scope: &mut Scope,
 ) -> Result<Atom, CompileError> {
+    if predicate.terms.len() > MAX_TERMS {
+        return Err(CompileError::TooLarge("32 terms in a predicate"));
+    }
     let compiled = predicate
         .terms
         .iter()
