@@ -110,15 +110,25 @@ impl Source {
             Source::Response(_) => Stage::Response,
             // A capture that is made of others stands behind them, so this ends.
             Source::Lower(of) => captures.get(*of).map_or(Stage::Head, |capture| capture.source.stage(captures)),
-            Source::Text(pieces) => {
-                let of = pieces.iter().filter_map(|piece| match piece {
-                    TextPiece::Capture(of) => captures.get(*of),
-                    TextPiece::Literal(_) => None,
-                });
+            Source::Text(_) => {
+                let of = self.made_of().filter_map(|of| captures.get(of));
                 of.map(|capture| capture.source.stage(captures)).max().unwrap_or(Stage::Head)
             }
             _ => Stage::Head,
         }
+    }
+
+    /// The captures that it is made of.
+    pub(super) fn made_of(&self) -> impl Iterator<Item = usize> + '_ {
+        let (one, pieces): (Option<usize>, &[TextPiece]) = match self {
+            Source::Lower(of) => (Some(*of), &[]),
+            Source::Text(pieces) => (None, pieces),
+            _ => (None, &[]),
+        };
+        one.into_iter().chain(pieces.iter().filter_map(|piece| match piece {
+            TextPiece::Capture(of) => Some(*of),
+            TextPiece::Literal(_) => None,
+        }))
     }
 
     /// Its value in a request's head.
@@ -195,7 +205,11 @@ pub(super) fn resolve(captures: &[Capture], values: &mut [Option<Term>], trees: 
 }
 
 fn lower(term: &Term) -> Option<Term> {
-    term.as_str().map(|text| Term::from(text.to_lowercase().as_str()))
+    match term {
+        Term::Str(text) if !text.bytes().any(|b| b.is_ascii_uppercase() || !b.is_ascii()) => Some(term.clone()),
+        Term::Str(text) => Some(Term::from(text.to_lowercase().as_str())),
+        _ => None,
+    }
 }
 
 fn join(pieces: &[TextPiece], values: &[Option<Term>]) -> Option<Term> {

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::Service;
-use super::capture::{self, Head, Trees};
+use super::capture::Head;
+use super::route::Route;
 use crate::facts::{Demand, MethodOverride, Path, Query, RequestView, Term, method_override};
 use crate::wire::Decoder;
 use crate::words::Reason;
@@ -100,28 +101,25 @@ impl Service {
     /// The routes that count: all that match, and one that is marked `fallback` (the first) only if none
     /// of the others states an operation. A condition on the body is looked at later.
     fn matching(&self, head: &Head<'_>) -> Vec<Matched> {
+        let (mut matched, mut fallbacks) = (Vec::new(), Vec::new());
         let mut spoken_for = false;
-        let mut fallback = None;
-        let mut matched = Vec::new();
         for index in self.index.find(head.view.authority, head.path) {
-            let Some(route) = self.routes.get(index) else { continue };
-            if !route.pattern.methods.includes(head.view.method) || (route.fallback && fallback.is_some()) {
-                continue;
-            }
-            let mut values: Vec<_> = route.captures.iter().map(|capture| capture.source.in_head(head)).collect();
-            capture::resolve(&route.captures, &mut values, Trees::default());
-            if !route.head_applies(&values, self.taste.ignore_case) {
-                continue;
-            }
-            let one = Matched { route: index, values };
-            if route.fallback {
-                fallback = Some(one);
-            } else {
-                spoken_for |= route.states_operation;
-                matched.push(one);
+            match self.routes.get(index) {
+                Some(route) if !route.pattern.methods.includes(head.view.method) => {}
+                Some(route) if route.fallback => fallbacks.push((index, route)),
+                Some(route) => {
+                    let values = route.head_values(head);
+                    spoken_for |= values.is_some() && route.states_operation;
+                    matched.extend(values.map(|values| Matched { route: index, values }));
+                }
+                None => {}
             }
         }
-        matched.extend(fallback.filter(|_| !spoken_for));
+        if !spoken_for {
+            let value =
+                |(index, route): (usize, &Route)| Some(Matched { route: index, values: route.head_values(head)? });
+            matched.extend(fallbacks.into_iter().find_map(value));
+        }
         matched
     }
 

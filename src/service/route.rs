@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::capture::{Capture, Source, Stage, Steps, Trees, steps};
+use super::capture::{Capture, Head, Source, Stage, Steps, Trees, steps};
 use super::load::Claims;
 use super::pattern::{RoutePattern, SegmentPattern};
 use super::template::FactTemplate;
@@ -15,6 +15,8 @@ use crate::words::strict_toml::{Table, Value};
 pub(super) struct Route {
     pub(super) pattern: RoutePattern,
     pub(super) captures: Vec<Capture>,
+    /// Which captures anything needs: the others are not made.
+    used: Vec<bool>,
     pub(super) each: Option<Each>,
     pub(super) emit: Vec<FactTemplate>,
     pub(super) on_success: Vec<FactTemplate>,
@@ -98,6 +100,7 @@ impl Route {
             body_for: Vec::new(),
             wants_response,
             pattern,
+            used: used_captures(&captures, emit.iter().chain(&on_success), &conditions),
             captures,
             each,
             emit,
@@ -129,9 +132,29 @@ impl Route {
         self.conditions.iter().filter(|condition| !condition.in_head).all(|one| one.holds(values, false))
     }
 
-    /// Whether those hold that the head decides.
-    pub(super) fn head_applies(&self, values: &[Option<Term>], ignore_case: bool) -> bool {
-        self.conditions.iter().filter(|condition| condition.in_head).all(|one| one.holds(values, ignore_case))
+    /// The values that the head gives, if the conditions hold that it decides. Those on a part of the head
+    /// itself come first: most routes of a busy path end there, before anything is made.
+    pub(super) fn head_values(&self, head: &Head<'_>) -> Option<Vec<Option<Term>>> {
+        let ignore_case = head.taste.ignore_case;
+        let plain = |condition: &&Condition| condition.in_head && !self.is_made(condition.capture);
+        let holds = |condition: &Condition| {
+            let capture = self.captures.get(condition.capture);
+            condition.accepts(capture.and_then(|capture| capture.source.in_head(head)).as_ref(), ignore_case)
+        };
+        if !self.conditions.iter().filter(plain).all(holds) {
+            return None;
+        }
+        let given = self.captures.iter().zip(&self.used);
+        let mut values: Vec<_> = given.map(|(one, used)| if *used { one.source.in_head(head) } else { None }).collect();
+        super::capture::resolve(&self.captures, &mut values, Trees::default());
+        let made = self.conditions.iter().filter(|one| one.in_head && self.is_made(one.capture));
+        made.into_iter().all(|one| one.holds(&values, ignore_case)).then_some(values)
+    }
+
+    /// Whether a capture is made of others.
+    fn is_made(&self, capture: usize) -> bool {
+        let source = self.captures.get(capture).map(|capture| &capture.source);
+        matches!(source, Some(Source::Lower(_) | Source::Text(_)))
     }
 
     /// Whether the path's encoded slashes, if it has any, stand where the route takes them as data.
@@ -162,7 +185,10 @@ impl Route {
 
 impl Condition {
     fn holds(&self, values: &[Option<Term>], ignore_case: bool) -> bool {
-        let value = values.get(self.capture).and_then(Option::as_ref);
+        self.accepts(values.get(self.capture).and_then(Option::as_ref), ignore_case)
+    }
+
+    fn accepts(&self, value: Option<&Term>, ignore_case: bool) -> bool {
         let same = |a: &Term, b: &Term| match (a, b) {
             (Term::Str(a), Term::Str(b)) => super::pattern::same(a, b, ignore_case),
             _ => a == b,
@@ -210,6 +236,28 @@ impl Each {
         steps.extend(path.iter().map(|step| step.to_string()));
         steps.join(".")
     }
+}
+
+/// What templates and conditions need, and what that is made of. A capture stands behind those it is made of.
+fn used_captures<'t>(
+    captures: &[Capture],
+    templates: impl Iterator<Item = &'t FactTemplate>,
+    conditions: &[Condition],
+) -> Vec<bool> {
+    let mut used = vec![false; captures.len()];
+    let mark = |index: usize, used: &mut Vec<bool>| {
+        if let Some(slot) = used.get_mut(index) {
+            *slot = true;
+        }
+    };
+    templates.flat_map(FactTemplate::needs).for_each(|index| mark(index, &mut used));
+    conditions.iter().for_each(|condition| mark(condition.capture, &mut used));
+    for (index, capture) in captures.iter().enumerate().rev() {
+        if used.get(index) == Some(&true) {
+            capture.source.made_of().for_each(|of| mark(of, &mut used));
+        }
+    }
+    used
 }
 
 /// The values of a route for one element, or for the whole request.
