@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::pattern::{Kind, Shape, Taste, date, integer};
-use crate::facts::{Path, Query, RequestView, Term, lookup};
+use super::steps::Steps;
+use crate::facts::{Path, Query, RequestView, Term};
 
 /// A value with a name. What does not resolve drops the facts that need it (DESIGN §7).
 #[derive(Debug, Clone)]
@@ -52,9 +53,6 @@ pub(super) enum TextPiece {
     Capture(usize),
 }
 
-/// A path into a tree.
-pub(super) type Steps = Arc<[Arc<str>]>;
-
 /// What a capture needs to be known before it resolves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Stage {
@@ -83,12 +81,12 @@ impl Source {
             ("path", "") => Source::Path,
             ("header", name) if is_token(name) => Source::Header(name.to_ascii_lowercase().into()),
             ("query", key) if !key.is_empty() => Source::Query(key.into()),
-            ("body", path) => Source::Body(steps(path)?),
-            ("each", path) => Source::Each(steps(path)?),
-            ("outer", path) => Source::Outer(steps(path)?),
-            ("response", path) => Source::Response(steps(path)?),
+            ("body", path) => Source::Body(Steps::parse(path)?),
+            ("each", path) => Source::Each(Steps::parse(path)?),
+            ("outer", path) => Source::Outer(Steps::parse(path)?),
+            ("response", path) => Source::Response(Steps::parse(path)?),
             ("count", path) => match path.strip_prefix("body:") {
-                Some(path) => Source::Count(steps(path)?),
+                Some(path) => Source::Count(Steps::parse(path)?),
                 None => return Err(format!("`{text}` counts nothing: use `count:body:PATH`")),
             },
             ("lower", name) => Source::Lower(before(name, captures)?),
@@ -163,14 +161,14 @@ impl Source {
     /// Its value in what has been decoded.
     pub(super) fn in_trees(&self, trees: Trees<'_>) -> Option<Term> {
         match self {
-            Source::Body(path) => lookup(trees.body?, path).cloned(),
-            Source::Count(path) => match lookup(trees.body?, path)? {
+            Source::Body(path) => path.find(trees.body?).cloned(),
+            Source::Count(path) => match path.find(trees.body?)? {
                 Term::Array(items) => Some(Term::Integer(i64::try_from(items.len()).ok()?)),
                 _ => None,
             },
-            Source::Each(path) => lookup(trees.each?, path).cloned(),
-            Source::Outer(path) => lookup(trees.outer?, path).cloned(),
-            Source::Response(path) => lookup(trees.response?, path).cloned(),
+            Source::Each(path) => path.find(trees.each?).cloned(),
+            Source::Outer(path) => path.find(trees.outer?).cloned(),
+            Source::Response(path) => path.find(trees.response?).cloned(),
             _ => None,
         }
     }
@@ -191,8 +189,8 @@ impl Head<'_> {
 }
 
 /// Resolves what the trees give, and what is made of other captures, into `values`.
-pub(super) fn resolve(captures: &[Capture], values: &mut [Option<Term>], trees: Trees<'_>) {
-    for (index, capture) in captures.iter().enumerate() {
+pub(super) fn resolve(captures: &[Capture], used: &[bool], values: &mut [Option<Term>], trees: Trees<'_>) {
+    for (index, (capture, _)) in captures.iter().zip(used).enumerate().filter(|(_, (_, used))| **used) {
         let value = match &capture.source {
             Source::Lower(of) => values.get(*of).and_then(Option::as_ref).and_then(lower),
             Source::Text(pieces) => join(pieces, values),
@@ -249,17 +247,6 @@ fn single_header<'a>(view: &RequestView<'a>, name: &str) -> Option<&'a str> {
     let mut values = view.headers.iter().filter(|(n, _)| *n == name).map(|(_, value)| *value);
     let value = std::str::from_utf8(values.next()?).ok()?;
     (values.next().is_none() && !value.chars().any(char::is_control)).then_some(value)
-}
-
-/// `a.b.0`; nothing is the tree itself.
-pub(super) fn steps(path: &str) -> Result<Steps, String> {
-    if path.is_empty() {
-        return Ok(Arc::from([]));
-    }
-    if path.split('.').any(str::is_empty) {
-        return Err(format!("`{path}` is not a path into a body: use keys joined with `.`"));
-    }
-    Ok(path.split('.').map(Arc::from).collect())
 }
 
 /// RFC 9110 §5.6.2.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::Service;
 use super::capture::Trees;
 use super::reading::{Matched, Reading, ReadingError};
-use super::route::{Route, values_with};
+use super::route::Route;
 use super::template::FactTemplate;
 use crate::facts::{Body, Demand, Fact, Hidden, Item, Path, Query, RequestFacts, RequestView, Term, standard};
 use crate::wire::{Bounds, Decoded, Decoder, decode_graphql_query, has_graphql_parameters};
@@ -87,8 +87,7 @@ impl Service {
                 (Some(_), None) => Vec::new(),
             };
             for trees in elements {
-                let values = values_with(route, values, trees);
-                if route.applies(&values) {
+                if let Some(values) = route.values_with(values, trees) {
                     visit(route, &values);
                 }
             }

@@ -20,6 +20,7 @@ mod reading;
 mod refusal;
 mod route;
 mod setup;
+mod steps;
 mod template;
 mod text;
 mod verbs;

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use super::capture::{Capture, Head, Source, Stage, Steps, Trees, steps};
+use super::capture::{Capture, Head, Source, Stage, Trees, resolve};
 use super::load::Claims;
 use super::pattern::{RoutePattern, SegmentPattern};
+use super::steps::Steps;
 use super::template::FactTemplate;
-use crate::facts::{STANDARD_PREDICATES, Term, lookup};
+use crate::facts::{STANDARD_PREDICATES, Term};
 use crate::words::nearest;
 use crate::words::strict_toml::{Table, Value};
 
@@ -127,9 +128,20 @@ impl Route {
         }
     }
 
-    /// Whether the conditions hold that the head does not decide.
-    pub(super) fn applies(&self, values: &[Option<Term>]) -> bool {
-        self.conditions.iter().filter(|condition| !condition.in_head).all(|one| one.holds(values, false))
+    /// The values of one element, or of the whole request, if the conditions hold that the head does not
+    /// decide.
+    pub(super) fn values_with(&self, head: &[Option<Term>], trees: Trees<'_>) -> Option<Vec<Option<Term>>> {
+        let late = || self.conditions.iter().filter(|condition| !condition.in_head);
+        let holds = |condition: &Condition| {
+            let capture = self.captures.get(condition.capture);
+            condition.accepts(capture.and_then(|capture| capture.source.in_trees(trees)).as_ref(), false)
+        };
+        if !late().filter(|one| !self.is_made(one.capture)).all(holds) {
+            return None;
+        }
+        let mut values = head.to_vec();
+        resolve(&self.captures, &self.used, &mut values, trees);
+        late().filter(|one| self.is_made(one.capture)).all(|one| one.holds(&values, false)).then_some(values)
     }
 
     /// The values that the head gives, if the conditions hold that it decides. Those on a part of the head
@@ -146,7 +158,7 @@ impl Route {
         }
         let given = self.captures.iter().zip(&self.used);
         let mut values: Vec<_> = given.map(|(one, used)| if *used { one.source.in_head(head) } else { None }).collect();
-        super::capture::resolve(&self.captures, &mut values, Trees::default());
+        resolve(&self.captures, &self.used, &mut values, Trees::default());
         let made = self.conditions.iter().filter(|one| one.in_head && self.is_made(one.capture));
         made.into_iter().all(|one| one.holds(&values, ignore_case)).then_some(values)
     }
@@ -174,7 +186,7 @@ impl Route {
     pub(super) fn body_paths(&self) -> Vec<String> {
         let each = self.each.iter().map(Each::path);
         let own = self.captures.iter().filter_map(|capture| match &capture.source {
-            Source::Body(path) | Source::Count(path) => Some(path.join(".")),
+            Source::Body(path) | Source::Count(path) => Some(path.text()),
             Source::Outer(path) => self.each.as_ref().map(|each| each.outer_path(path)),
             _ => None,
         });
@@ -202,18 +214,18 @@ impl Each {
         let path = text.strip_prefix("body:").ok_or_else(|| {
             format!("`{text}` is not a list: use `body:PATH`, with `*` for every element of a list on the way")
         })?;
-        let lists = path.split(".*.").map(steps).collect::<Result<Vec<_>, _>>()?;
-        match lists.iter().flat_map(|list| list.iter()).any(|step| &**step == "*") {
-            true => Err(format!("`{text}`: a `*` stands between two keys")),
-            false => Ok(Each { lists }),
+        let lists = path.split(".*.").map(Steps::parse).collect::<Result<Vec<_>, _>>()?;
+        if lists.iter().any(|list| list.texts().any(|step| step == "*")) {
+            return Err(format!("`{text}`: a `*` stands between two keys"));
         }
+        Ok(Each { lists })
     }
 
     /// Every element, with what holds its list.
     pub(super) fn elements<'t>(&self, body: &'t Term) -> Vec<(&'t Term, &'t Term)> {
         let mut found = vec![(body, body)];
         for list in &self.lists {
-            let inside = |(holder, _): (&'t Term, &'t Term)| match lookup(holder, list) {
+            let inside = |(holder, _): (&'t Term, &'t Term)| match list.find(holder) {
                 Some(Term::Array(items)) => items.iter().map(|item| (item, holder)).collect::<Vec<_>>(),
                 _ => Vec::new(),
             };
@@ -223,17 +235,17 @@ impl Each {
     }
 
     fn path(&self) -> String {
-        self.lists.iter().map(|list| list.join(".")).collect::<Vec<_>>().join(".*.")
+        self.lists.iter().map(Steps::text).collect::<Vec<_>>().join(".*.")
     }
 
     fn outer_path(&self, path: &Steps) -> String {
         let holders = self.lists.len().saturating_sub(1);
         let mut steps: Vec<String> = Vec::new();
         for list in self.lists.iter().take(holders) {
-            steps.extend(list.iter().map(|step| step.to_string()));
+            steps.extend(list.texts().map(str::to_owned));
             steps.push("*".to_owned());
         }
-        steps.extend(path.iter().map(|step| step.to_string()));
+        steps.extend(path.texts().map(str::to_owned));
         steps.join(".")
     }
 }
@@ -258,13 +270,6 @@ fn used_captures<'t>(
         }
     }
     used
-}
-
-/// The values of a route for one element, or for the whole request.
-pub(super) fn values_with(route: &Route, head: &[Option<Term>], trees: Trees<'_>) -> Vec<Option<Term>> {
-    let mut values = head.to_vec();
-    super::capture::resolve(&route.captures, &mut values, trees);
-    values
 }
 
 fn path_captures(pattern: &RoutePattern) -> Vec<Capture> {
